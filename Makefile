@@ -1,0 +1,142 @@
+# Concury. `make help` lists the targets. Non-recursive; everything it makes is below build/.
+
+# Debian packages: to build and run, and (besides) to test.
+RUN_PACKAGES := gcc make pkg-config clang llvm bpftool libc6-dev linux-libc-dev libxdp-dev libbpf-dev \
+	libelf-dev zlib1g-dev libmnl-dev libmicrohttpd-dev libjansson-dev libsqlite3-dev \
+	iproute2 ethtool procps util-linux curl jq nginx-light
+TEST_PACKAGES := check python3 python3-yaml wrk iperf3 iputils-ping clang-format clang-tidy cppcheck \
+	libclang-rt-14-dev openssl
+
+BUILD ?= build
+V ?= 0
+Q := $(if $(filter 1,$(V)),,@)
+say = $(if $(filter 1,$(V)),,@printf '  %-8s %s\n' '$(1)' '$(2)')
+
+CC := gcc
+BPF_CC := clang
+VERSION := $(shell cat VERSION 2>/dev/null || echo 0.1.0)
+SANITIZE ?=
+OPT ?= -O2 -g
+WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wformat=2 -Werror
+CPPFLAGS += -Iforwarder -I. -I$(BUILD)/gen -D_GNU_SOURCE -DCONCURY_VERSION='"$(VERSION)"'
+CFLAGS += -std=gnu11 $(OPT) $(WARN) -fno-omit-frame-pointer -pthread $(SANITIZE)
+LDFLAGS += -pthread $(SANITIZE)
+LDLIBS += -lxdp -lbpf -lmnl -lmicrohttpd -ljansson -lsqlite3 -lm
+
+LIB_SRC := $(wildcard forwarder/base/*.c forwarder/lookup/*.c forwarder/packet/*.c \
+	forwarder/worker/*.c forwarder/control/*.c schema/*.c api/server/*.c) \
+	$(filter-out %.bpf.c,$(wildcard forwarder/io/*.c))
+UNIT_SRC := $(wildcard tests/unit/test_*.c)
+BENCH_SRC := $(wildcard tests/bench/bench_*.c)
+SUPPORT_SRC := $(filter-out $(UNIT_SRC),$(wildcard tests/unit/*.c)) \
+	$(filter-out $(BENCH_SRC),$(wildcard tests/bench/*.c tests/bench/peers/*.c))
+MAIN_SRC := $(wildcard forwarder/main.c)
+BPF_SRC := $(wildcard forwarder/io/*.bpf.c)
+TEST_BPF_SRC := $(wildcard tests/e2e/*.bpf.c tests/bench/*.bpf.c)
+
+obj = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
+LIB := $(BUILD)/libconcury.a
+SUPPORT := $(BUILD)/libtest.a
+SKEL := $(patsubst forwarder/io/%.bpf.c,$(BUILD)/gen/%.skel.h,$(BPF_SRC))
+TEST_BPF := $(patsubst %.bpf.c,$(BUILD)/%.bpf.o,$(TEST_BPF_SRC))
+UNIT := $(patsubst tests/unit/%.c,$(BUILD)/unit/%,$(UNIT_SRC))
+BENCH := $(patsubst tests/bench/%.c,$(BUILD)/bench/%,$(BENCH_SRC))
+BIN := $(BUILD)/bin/concuryd
+
+.DELETE_ON_ERROR:
+.PHONY: all help deps deps-test unit demo demo-clean check layers asan tsan bench lint format clean \
+	unit-build bench-build
+
+all: $(BIN) ## Build concuryd (build/bin/concuryd)
+
+help: ## List the targets
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
+
+deps: ## Install what building and running needs (Debian packages; root)
+	@tests/install-packages.sh $(RUN_PACKAGES)
+
+deps-test: ## Install what testing needs too
+	@tests/install-packages.sh $(RUN_PACKAGES) $(TEST_PACKAGES)
+
+$(BIN): $(call obj,$(MAIN_SRC)) $(LIB)
+	$(call say,LD,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+
+$(LIB): $(call obj,$(LIB_SRC))
+	$(call say,AR,$@)
+	$(Q)rm -f $@; ar rcs $@ $^
+
+$(SUPPORT): $(call obj,$(SUPPORT_SRC))
+	$(call say,AR,$@)
+	@mkdir -p $(@D)
+	$(Q)rm -f $@; ar rcs $@ $^
+
+$(BUILD)/obj/%.o: %.c
+	$(call say,CC,$<)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
+
+# The generated skeleton must be there before the sources that include it are compiled.
+$(call obj,$(filter forwarder/io/%,$(LIB_SRC))): | $(SKEL)
+
+$(BUILD)/%.bpf.o: %.bpf.c
+	$(call say,BPF,$<)
+	@mkdir -p $(@D)
+	$(Q)$(BPF_CC) -O2 -g -target bpf -Wall -Werror -I/usr/include/$(shell $(CC) -dumpmachine) \
+		-Iforwarder -MMD -MP -c -o $@ $<
+
+$(BUILD)/gen/%.skel.h: $(BUILD)/forwarder/io/%.bpf.o
+	$(call say,SKEL,$@)
+	@mkdir -p $(@D)
+	$(Q)bpftool gen skeleton $< > $@
+
+$(BUILD)/unit/%: $(BUILD)/obj/tests/unit/%.o $(SUPPORT) $(LIB)
+	$(call say,LD,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $< $(SUPPORT) $(LIB) $(LDLIBS) $(shell pkg-config --libs check)
+
+$(BUILD)/bench/%: $(BUILD)/obj/tests/bench/%.o $(SUPPORT) $(LIB)
+	$(call say,LD,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $< $(SUPPORT) $(LIB) $(LDLIBS)
+
+unit-build: $(UNIT)
+bench-build: $(BENCH) $(TEST_BPF)
+
+unit: unit-build ## Build and run the unit tests
+	@tests/run.sh unit $(UNIT)
+
+demo: deps ## Show Concury at work: namespaces, nginx backends, real clients (root)
+	@$(MAKE) --no-print-directory all $(TEST_BPF)
+	@tests/e2e/demo.sh
+
+demo-clean: ## Remove a demo that KEEP=1 left
+	@tests/e2e/demo.sh clean
+
+check: deps-test ## Install what is missing, build, run all tests; last line 'N passed, N failed' (root)
+	@tests/check.sh
+
+layers: ## Prove that includes point down only
+	@tests/layers.sh
+
+asan: ## Unit tests under AddressSanitizer and UndefinedBehaviorSanitizer
+	@$(MAKE) --no-print-directory BUILD=build/asan OPT="-O1 -g" \
+		SANITIZE="-fsanitize=address,undefined -fno-sanitize-recover=all" unit
+
+tsan: ## Unit tests under ThreadSanitizer
+	@$(MAKE) --no-print-directory BUILD=build/tsan OPT="-O1 -g" SANITIZE="-fsanitize=thread" unit
+
+bench: bench-build ## Run all benches; prints tables, writes build/bench.json
+	@tests/bench/run.sh
+
+lint: $(SKEL) ## clang-tidy, cppcheck, layers
+	@tests/lint.sh
+
+format: ## clang-format all C sources in place
+	@clang-format -i $$(git ls-files '*.c' '*.h')
+
+clean: ## Remove build/
+	$(Q)rm -rf build
+
+-include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

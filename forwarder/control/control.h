@@ -1,0 +1,193 @@
+/* Control: the one thread that owns the desired state, the flow tables and the building of snapshots.
+ * Everyone else asks it. (DESIGN 1, 4) */
+#pragma once
+
+#include "control/model.h"
+#include "control/neighbor.h"
+#include "control/persist.h"
+#include "control/state_file.h"
+#include "worker/worker.h"
+
+struct control;
+
+/** How control learns next hops: rtnetlink in production, fixed answers in tests. */
+struct next_hops {
+	void *ctx;
+	int fd; /* readable when poll has something to do; -1 = none */
+	int (*watch)(void *ctx, const struct ip_addr *a);
+	void (*unwatch)(void *ctx, const struct ip_addr *a);
+	void (*get)(void *ctx, const struct ip_addr *a, struct next_hop *hop, bool *has_route);
+	bool (*poll)(void *ctx, uint64_t now_ms);
+};
+
+/** The rtnetlink one. */
+struct next_hops neighbor_next_hops(struct neighbor *n);
+
+struct control_config {
+	unsigned n_workers;
+	struct worker *const *workers; /* not started; control starts and parks them */
+	struct state_file *state;
+	struct persist persist;
+	struct next_hops next_hops;
+	struct steering steering;
+	unsigned n_ifaces;   /* egress: kernel ifindex of each port interface */
+	int ifindexes[IFACES_MAX];
+};
+
+/** Plan every VIP of the loaded state with the flows found in the state file and set the first
+ *  snapshot in the (not yet started) workers and in steering. boot: taken over, freed by control.
+ *  Thread: main. */
+MUST_CHECK int control_new(const struct control_config *c, struct persist_state *boot,
+			   struct control **out, struct error *err);
+/** Workers must have been stopped. NULL is fine. */
+void control_free(struct control *c);
+
+/** Start the control thread (workers are main's to start and stop) / end and join it; requests under
+ *  way are answered with CONTROL_UNAVAILABLE. */
+MUST_CHECK int control_start(struct control *c, struct error *err);
+void control_stop(struct control *c);
+
+/** One step of the control thread's loop in the caller's thread, for tests and the simulation: drain
+ *  rings, expire, take waiting requests, plan, persist, publish what is due. Returns true if there was
+ *  something to do. Not together with control_start. */
+bool control_step(struct control *c);
+
+/* --- changes ------------------------------------------------------------------------------------- */
+
+enum control_op {
+	OP_VIP_PUT,
+	OP_VIP_PATCH,
+	OP_VIP_DELETE,
+	OP_DIP_PUT,
+	OP_DIP_PATCH,
+	OP_DIP_DELETE,
+};
+
+enum control_status {
+	CONTROL_OK,          /* 200 */
+	CONTROL_CREATED,     /* 201 */
+	CONTROL_ACCEPTED,    /* 202: drains; flows_remaining says how many flows are left */
+	CONTROL_NOT_FOUND,   /* 404: errors name which (vip or dip) in detail */
+	CONTROL_CONFLICT,    /* 409: duplicate, immutable member, overlap */
+	CONTROL_INVALID,     /* 422: errors */
+	CONTROL_UNAVAILABLE, /* 503 with retry_after_s */
+	CONTROL_NO_STORAGE,  /* 507: the disk is full or read-only; the old state goes on */
+	CONTROL_FAILED,      /* 500 */
+};
+
+enum dip_state { DIP_UP, DIP_DOWN, DIP_DRAINING, DIP_UNRESOLVED };
+extern const char *const dip_state_names[]; /* up down draining unresolved */
+
+/** What a publish did, for the answer of the change that caused it (the changed VIP's figures). */
+struct change_info {
+	uint64_t generation;
+	uint64_t flows_known;
+	uint64_t flows_pinned;
+	uint64_t flows_moved;
+	uint64_t dcodes_moved;
+	uint64_t build_us;
+	uint64_t pause_us;
+};
+
+struct dip_info {
+	struct dip_conf conf;
+	enum dip_state state;
+	uint32_t dcodes; /* of the table that packets see */
+	uint64_t flows;
+	uint64_t packets;
+	uint64_t bytes;
+	bool deleting;
+};
+
+struct vip_info {
+	struct vip_conf conf;
+	uint64_t flows;
+	uint64_t flows_pinned;
+	uint64_t packets;
+	uint64_t bytes;
+	uint32_t n_dcodes;
+	bool deleting;
+	unsigned n_dips;
+	struct dip_info *dips; /* sorted by id */
+};
+
+struct control_request {
+	/* in */
+	enum control_op op;
+	char vip[ID_LEN];
+	char dip[ID_LEN];
+	struct vip_edit vip_edit;
+	struct dip_edit dip_edit;
+	bool force;         /* DELETE: cut at once; PUT of a VIP: overlap is meant */
+	bool override_hold; /* go on during the hold after a reboot (DESIGN 6) */
+	/* out */
+	enum control_status status;
+	char detail[192]; /* one sentence for people when status is an error */
+	struct field_errors errors;
+	uint32_t retry_after_s;
+	uint64_t flows_remaining;
+	struct change_info change;
+	struct vip_info vip_info; /* the resource after the change (OP_VIP_*): dips is NULL */
+	struct dip_info dip_info; /* OP_DIP_* */
+};
+
+/** Carry out one change; returns when it is durable and published, or refused with nothing changed.
+ *  Changes that wait together are planned, committed and published together. Thread: any but
+ *  control's; blocks. */
+void control_change(struct control *c, struct control_request *r);
+
+/** The same without waiting, for one-threaded tests: *done becomes true within some control_step. r
+ *  and done stay valid until then. */
+void control_change_async(struct control *c, struct control_request *r, bool *done);
+
+/* --- reads (thread: any but control's; block for at most some milliseconds) ---------------------- */
+
+/** All VIPs sorted by id, or the one named (vip != NULL). Returns an array (free with vip_infos_free),
+ *  *n = 0 and NULL if there is none. with_dips: fill dips. */
+struct vip_info *control_read_vips(struct control *c, const char *vip, bool with_dips, size_t *n);
+void vip_infos_free(struct vip_info *v, size_t n);
+
+/* Every counter of GET /v1/consistency; the X-macro gives struct, JSON and metric. */
+#define CONSISTENCY_FIELDS(X)                                                                      \
+	X(generation)                                                                              \
+	X(flows_known)                                                                             \
+	X(flows_pinned)                                                                            \
+	X(flows_exact)                                                                             \
+	X(flows_opened_total)                                                                      \
+	X(flows_opened_on_pin_total)                                                               \
+	X(flows_unlearned_total)                                                                   \
+	X(flows_forgotten_total)                                                                   \
+	X(flows_lost_total)                                                                        \
+	X(accidents_pinned_total)                                                                  \
+	X(violations_total)                                                                        \
+	X(publishes_total)                                                                         \
+	X(last_build_us)                                                                           \
+	X(last_pause_us)                                                                           \
+	X(max_pause_us)                                                                            \
+	X(pin_bytes)                                                                               \
+	X(dcode_bytes)
+
+struct consistency {
+#define CONSISTENCY_MEMBER(name) uint64_t name;
+	CONSISTENCY_FIELDS(CONSISTENCY_MEMBER)
+#undef CONSISTENCY_MEMBER
+};
+
+void control_read_consistency(struct control *c, struct consistency *out);
+
+struct explanation {
+	bool found; /* the VIP exists and takes such a packet */
+	char dip[ID_LEN]; /* "" = none */
+	char reason[8];   /* home pin exact reroll none */
+	uint32_t dcode;
+	uint64_t generation;
+	bool known; /* control knows the flow */
+};
+
+/** Where a packet of the VIP from src:sport would go. dport: for any-port VIPs, else ignored; proto:
+ *  IPPROTO_TCP or IPPROTO_UDP, 0 = the VIP's own (tcp for any). */
+void control_explain(struct control *c, const char *vip, const struct ip_addr *src, uint16_t sport,
+		     uint16_t dport, uint8_t proto, struct explanation *out);
+
+/** How full the flow table is. */
+void control_read_capacity(struct control *c, uint64_t *flows, uint64_t *capacity);

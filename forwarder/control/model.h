@@ -1,0 +1,117 @@
+/* The desired state as operators write it: VIPs and DIPs, their defaults, limits and validation.
+ * Pure data; no threads, no I/O. (API.md) */
+#pragma once
+
+#include "lookup/snapshot.h"
+
+#define ID_LEN 64 /* 63 characters and NUL */
+#define DIPS_PER_VIP_MAX 4096
+#define WEIGHT_MAX 65535u
+
+enum admin_state { ADMIN_UP, ADMIN_DOWN };
+
+struct vip_conf {
+	char id[ID_LEN];
+	struct vip_match match; /* immutable after creation */
+	enum vip_affinity affinity; /* immutable after creation */
+	enum vip_mode mode;
+	enum learn_overflow on_learn_overflow;
+	uint32_t drain_timeout_s;
+	uint32_t closing_pin_s;
+	uint32_t idle_established_s;
+	uint32_t idle_half_open_s;
+	uint32_t idle_closing_s;
+	uint32_t idle_udp_s;
+};
+
+struct dip_conf {
+	char id[ID_LEN];
+	struct ip_addr address; /* immutable after creation */
+	uint32_t weight;        /* 0 .. WEIGHT_MAX */
+	bool has_mac;           /* false: from the neighbour table */
+	uint8_t mac[6];
+	enum admin_state admin_state;
+};
+
+/* Members of an edit that a request named. */
+enum vip_member {
+	VIP_M_ADDRESS = 1 << 0,
+	VIP_M_PORT = 1 << 1,
+	VIP_M_PROTOCOL = 1 << 2,
+	VIP_M_MODE = 1 << 3,
+	VIP_M_AFFINITY = 1 << 4,
+	VIP_M_ON_LEARN_OVERFLOW = 1 << 5,
+	VIP_M_DRAIN_TIMEOUT = 1 << 6,
+	VIP_M_CLOSING_PIN = 1 << 7,
+	VIP_M_IDLE_ESTABLISHED = 1 << 8,
+	VIP_M_IDLE_HALF_OPEN = 1 << 9,
+	VIP_M_IDLE_CLOSING = 1 << 10,
+	VIP_M_IDLE_UDP = 1 << 11,
+};
+
+enum dip_member {
+	DIP_M_ADDRESS = 1 << 0,
+	DIP_M_WEIGHT = 1 << 1,
+	DIP_M_MAC = 1 << 2,
+	DIP_M_ADMIN_STATE = 1 << 3,
+};
+
+/** A request's body: which members it named and their values. A member that was null in a merge patch
+ *  is named with its default value. */
+struct vip_edit {
+	uint32_t members; /* enum vip_member */
+	struct vip_conf conf;
+};
+
+struct dip_edit {
+	uint32_t members; /* enum dip_member */
+	struct dip_conf conf;
+};
+
+/** One faulty member. */
+struct field_error {
+	char pointer[64]; /* JSON pointer, "/weight"; "" = the whole */
+	char code[32];    /* word: required, out_of_range, bad_value, immutable, duplicate, ... */
+	char detail[160]; /* for people */
+};
+
+#define FIELD_ERRORS_MAX 16
+
+struct field_errors {
+	unsigned n; /* at most FIELD_ERRORS_MAX are kept */
+	struct field_error list[FIELD_ERRORS_MAX];
+};
+
+/** Append one (silently dropped when full). */
+void field_errors_add(struct field_errors *e, const char *pointer, const char *code,
+		      const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+
+/** Defaults of API.md; id, match empty. */
+void vip_conf_defaults(struct vip_conf *c);
+void dip_conf_defaults(struct dip_conf *c);
+
+/** True for `[a-z0-9]([a-z0-9._-]{0,62})`. */
+bool model_id_valid(const char *id);
+
+/** Put the edit's members into *c. replace: members not named get their defaults first (PUT). */
+void vip_conf_apply(struct vip_conf *c, const struct vip_edit *e, bool replace);
+void dip_conf_apply(struct dip_conf *c, const struct dip_edit *e, bool replace);
+
+/** Check every member's range; all faults are appended to *errors. True if there is none. */
+bool vip_conf_validate(const struct vip_conf *c, struct field_errors *errors);
+bool dip_conf_validate(const struct dip_conf *c, const struct vip_conf *vip,
+		       struct field_errors *errors);
+
+/** True if some packet can match both; equal: the same address, port and protocol. */
+bool vip_match_overlaps(const struct vip_match *x, const struct vip_match *y);
+bool vip_match_equal(const struct vip_match *x, const struct vip_match *y);
+
+/** Refresh interval of a VIP: 5 s, at most a quarter of its shortest time-out. (DESIGN 4.1) */
+uint32_t vip_conf_refresh_ms(const struct vip_conf *c);
+
+/** Words of the API for each enum, indexed by value, NULL-terminated. */
+extern const char *const vip_protocol_names[]; /* tcp udp any */
+extern const char *const vip_mode_names[];     /* l2 ipip */
+extern const char *const vip_affinity_names[]; /* flow client */
+extern const char *const learn_overflow_names[]; /* forward drop */
+extern const char *const admin_state_names[];    /* up down */

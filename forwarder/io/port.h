@@ -1,0 +1,89 @@
+/* The driver interface: how a worker receives and sends frames. One struct port is one worker's view
+ * of all interfaces: its RX queues, a TX ring on each interface, and one pool of frames. A frame
+ * belongs to its worker's pool for life, wherever it came from. Implementations: port_xsk (AF_XDP),
+ * port_mem (tests, simulation, benches). */
+#pragma once
+
+#include "base/addr.h"
+#include "base/error.h"
+#include "lookup/snapshot.h"
+
+#define BURST_MAX 32
+#define IFACES_MAX 16
+#define PORT_QUEUES_MAX 64 /* RX queues of one worker */
+
+/** A received frame, owned by the worker until it is given to port_tx or port_free. */
+struct frame {
+	uint8_t *data;     /* first byte of the Ethernet header */
+	uint32_t len;      /* bytes */
+	uint32_t headroom; /* bytes free in front of data */
+	uint64_t addr;     /* the driver's handle; keep it when data moves */
+	uint16_t iface;    /* interface it came in by */
+	uint16_t more;     /* 1: a part of a multi-buffer frame (too big for this forwarder) */
+};
+
+struct port;
+
+struct port_driver {
+	/** Up to n (<= BURST_MAX) frames of RX queue q (0 .. n_queues - 1). Returns how many. */
+	unsigned (*rx)(struct port *p, unsigned q, struct frame *frames, unsigned n);
+	/** Queue the first k frames on interface iface and return k; frames k.. stay the caller's
+	 *  (ring full). Sent by the next flush at the latest. */
+	unsigned (*tx)(struct port *p, unsigned iface, const struct frame *frames, unsigned n);
+	/** Give frames back to the pool. */
+	void (*free)(struct port *p, const struct frame *frames, unsigned n);
+	/** Once a round: send what is queued, reap completions, refill the fill rings. */
+	void (*flush)(struct port *p);
+	/** Sleep until a frame may be there, wake() was called, or timeout_ms passed. */
+	void (*sleep)(struct port *p, int timeout_ms);
+	/** End a sleep, or prevent the next one. Any thread; async-signal-safe. */
+	void (*wake)(struct port *p);
+};
+
+/** Drivers embed this as their first member. */
+struct port {
+	const struct port_driver *driver;
+	unsigned n_queues; /* RX queues of this worker */
+	unsigned n_ifaces; /* interfaces it can send by */
+};
+
+static ALWAYS_INLINE unsigned port_rx(struct port *p, unsigned q, struct frame *f, unsigned n)
+{
+	return p->driver->rx(p, q, f, n);
+}
+
+static ALWAYS_INLINE unsigned port_tx(struct port *p, unsigned iface, const struct frame *f,
+				      unsigned n)
+{
+	return p->driver->tx(p, iface, f, n);
+}
+
+static ALWAYS_INLINE void port_free(struct port *p, const struct frame *f, unsigned n)
+{
+	p->driver->free(p, f, n);
+}
+
+static ALWAYS_INLINE void port_flush(struct port *p)
+{
+	p->driver->flush(p);
+}
+
+static inline void port_sleep(struct port *p, int timeout_ms)
+{
+	p->driver->sleep(p, timeout_ms);
+}
+
+static inline void port_wake(struct port *p)
+{
+	p->driver->wake(p);
+}
+
+/** What control tells about VIPs to whatever delivers packets to workers: steer.h in production, a
+ *  recorder in tests. Calls come from control's thread only. */
+struct steering {
+	void *ctx;
+	/** From now on packets of this VIP come to workers. 0, or negative with err set. */
+	int (*add)(void *ctx, const struct vip_match *m, struct error *err);
+	/** From now on they go to the kernel. 0 also if it was not there. */
+	int (*del)(void *ctx, const struct vip_match *m, struct error *err);
+};

@@ -1,0 +1,183 @@
+/* One immutable version ("generation") of everything a packet needs. Control builds it, workers
+ * read it; it changes only by the pointer swap of a parked publish. Parts of VIPs that did not
+ * change are shared between snapshots by reference count (control only). (DESIGN 2, 3, 4.4) */
+#pragma once
+
+#include <netinet/in.h>
+#include <stdbool.h>
+
+#include "lookup/dcode_table.h"
+#include "lookup/flow_key.h"
+#include "lookup/othello.h"
+
+#define VIPS_MAX 4096 /* VIP slots: 0 .. VIPS_MAX - 1 */
+
+enum vip_protocol { VIP_TCP, VIP_UDP, VIP_ANY }; /* any: TCP and UDP */
+enum vip_mode { VIP_L2, VIP_IPIP };
+enum vip_affinity { AFFINITY_FLOW, AFFINITY_CLIENT };
+enum learn_overflow { OVERFLOW_FORWARD, OVERFLOW_DROP };
+
+/** How packets of a VIP are recognised. */
+struct vip_match {
+	struct ip_addr address;
+	uint16_t port; /* host order; 0 = any */
+	enum vip_protocol protocol;
+};
+
+/** One DIP as a worker sees it; index in vip_view.dips is the DIP index. */
+struct dip_view {
+	struct ip_addr address;
+	uint8_t dst_mac[6]; /* next hop */
+	uint8_t src_mac[6]; /* egress interface */
+	uint16_t egress;    /* interface index of io/port.h */
+	uint16_t mtu;       /* of the egress interface, IP bytes */
+	bool usable;        /* up or draining: a lookup may name it */
+	bool resolved;      /* egress and MACs are known; else count no_neighbor */
+	uint32_t counter;   /* index of its packet and byte counters (worker/counters.h) */
+};
+
+/** One VIP, immutable, shared between snapshots. */
+struct vip_view {
+	/* read for every packet */
+	uint64_t seed;           /* of flow_key_hash; secret */
+	const uint16_t *dcodes;  /* effective table (after re-roll), hugemem */
+	uint32_t n_dcodes;       /* a power of two; 0 = no table: every lookup is DIP_NONE */
+	uint32_t n_dips;         /* entries of dips; index 0 is DIP_NONE and never usable */
+	const struct dip_view *dips;
+	struct othello pins;     /* n_a == 0: the VIP has no pins */
+	uint32_t refresh_ms;     /* refresh interval (DESIGN 4.1) */
+	uint16_t slot;           /* index in snapshot.vips, < VIPS_MAX */
+	uint8_t mode;            /* enum vip_mode */
+	uint8_t affinity;        /* enum vip_affinity */
+	uint8_t on_learn_overflow; /* enum learn_overflow */
+	/* read by control */
+	uint32_t uid; /* stable id, never reused; stands in learn records and flow slots */
+	struct vip_match match;
+	uint32_t refs;
+	enum hugemem_kind dcode_memory;
+};
+
+/** A flow that neither home nor pin puts right (DESIGN 4.4), keyed by the full flow key. */
+struct exact_entry {
+	struct flow_key key;
+	uint16_t vip_slot;
+	uint16_t dip; /* DIP_NONE = free entry */
+	uint32_t zero;
+};
+
+struct snapshot {
+	uint64_t generation;
+	uint32_t n_exact;    /* looked up only when not 0 */
+	uint32_t exact_mask; /* entries - 1 */
+	uint32_t exact_limit; /* how many may be added */
+	struct exact_entry *exact; /* open addressing by the flow's hash */
+	/* VIP match: open addressing over vip_match; entries name slots */
+	uint32_t match_mask;
+	uint16_t *match;      /* slot + 1, 0 = free */
+	uint8_t match_kinds;  /* bit k: some VIP is of kind k (see snapshot_match) */
+	uint64_t match_seed;
+	uint32_t n_vips;      /* VIPs in use */
+	struct vip_view *vips[VIPS_MAX]; /* by slot; NULL = unused */
+};
+
+enum lookup_reason { LOOKUP_HOME, LOOKUP_PIN, LOOKUP_EXACT, LOOKUP_NONE };
+
+/** A new view with reference count 1, room for n_dcodes and n_dips (zeroed, to be filled through
+ *  the const pointers' owner functions below) and empty pins. NULL without memory. */
+MUST_CHECK struct vip_view *vip_view_new(uint32_t n_dcodes, uint32_t n_dips);
+
+/** Writable arrays of a view that is not published yet. Thread: control. */
+uint16_t *vip_view_dcodes(struct vip_view *v);
+struct dip_view *vip_view_dips(struct vip_view *v);
+
+/** Reference counts are control's; workers never touch them. */
+void vip_view_ref(struct vip_view *v);
+void vip_view_unref(struct vip_view *v); /* frees at 0; NULL is fine */
+
+/** Bytes of Othello arrays / of the Dcode table. */
+size_t vip_view_pin_bytes(const struct vip_view *v);
+size_t vip_view_dcode_bytes(const struct vip_view *v);
+
+/** An empty snapshot of this generation with room for n_exact exact entries. */
+MUST_CHECK struct snapshot *snapshot_new(uint64_t generation, uint32_t n_exact);
+
+/** Put a view (the snapshot takes one reference of its own) at v->slot, which must be free. */
+MUST_CHECK int snapshot_add_vip(struct snapshot *s, struct vip_view *v);
+
+/** Unref all views and free. NULL is fine. No reader may be left. */
+void snapshot_free(struct snapshot *s);
+
+/** The VIP of a packet to dst:dport (host order) over proto (IPPROTO_*), or NULL. Order, the most
+ *  specific first: (port, proto), (port, any), (0, proto), (0, any). Thread: worker or control. */
+const struct vip_view *snapshot_match(const struct snapshot *s, const struct ip_addr *dst,
+				      uint16_t dport, uint8_t proto);
+
+/** The flow key of a packet within a VIP (affinity decides what counts). */
+static ALWAYS_INLINE void flow_key_of(const struct vip_view *v, const struct ip_addr *src,
+				      uint16_t sport_be, uint16_t dport_be, uint8_t proto,
+				      struct flow_key *key)
+{
+	bool flow = v->affinity == AFFINITY_FLOW;
+
+	key->src = *src;
+	key->sport_be = flow ? sport_be : 0;
+	key->dport_be = flow ? dport_be : 0;
+	key->proto = flow ? proto : 0;
+	memset(key->zero, 0, sizeof(key->zero));
+}
+
+/** True if x (an Othello word) pins hash h to a usable DIP of v. (DESIGN 3) */
+static ALWAYS_INLINE bool vip_view_pin_valid(const struct vip_view *v, uint64_t h, uint32_t x)
+{
+	uint32_t dip = x & 0xffff;
+
+	return (x >> 16) == flow_fingerprint(h) && dip < v->n_dips && v->dips[dip].usable;
+}
+
+/** The word that pins hash h to dip. */
+static ALWAYS_INLINE uint32_t pin_word(uint64_t h, uint16_t dip)
+{
+	return flow_fingerprint(h) << 16 | dip;
+}
+
+/** DIP for hash h by pins and home alone (no exact table): what control checks known flows with.
+ *  DIP_NONE if the home Dcode names no usable DIP. Thread: worker or control. */
+static ALWAYS_INLINE uint16_t vip_view_lookup(const struct vip_view *v, uint64_t h)
+{
+	if (v->pins.n_a) {
+		uint32_t x = othello_get(&v->pins, h);
+		if (vip_view_pin_valid(v, h, x))
+			return (uint16_t)x;
+	}
+	if (!v->n_dcodes)
+		return DIP_NONE;
+	return v->dcodes[flow_home(h, v->n_dcodes)];
+}
+
+/** One flow of a burst: in vip, key, hash; out dip (usable, or DIP_NONE). */
+struct lookup {
+	const struct vip_view *vip; /* NULL: skipped, dip untouched */
+	struct flow_key key;
+	uint64_t hash;
+	uint16_t dip;
+};
+
+/** Stage 1: hash each key and prefetch what stage 2 reads. n <= 64. Thread: worker. */
+void snapshot_lookup_prepare(const struct snapshot *s, struct lookup *l, unsigned n);
+
+/** Stage 2: look up each. Never allocates, never fails. Thread: worker. (Concury 5.2; DESIGN 3) */
+void snapshot_lookup_burst(const struct snapshot *s, struct lookup *l, unsigned n);
+
+/** The same for one flow, with the reason, for explain. *dcode: the home Dcode. */
+uint16_t snapshot_lookup_one(const struct snapshot *s, const struct vip_view *v,
+			     const struct flow_key *key, enum lookup_reason *reason,
+			     uint32_t *dcode);
+
+/** Add to the exact table of a snapshot that is not visible to workers (not published, or all
+ *  parked). 0, or -ENOSPC when exact_limit is reached. Thread: control. */
+MUST_CHECK int snapshot_exact_add(struct snapshot *s, uint16_t vip_slot, const struct flow_key *key,
+				  uint64_t hash, uint16_t dip);
+
+/** DIP of an exact entry or DIP_NONE. */
+uint16_t snapshot_exact_find(const struct snapshot *s, uint16_t vip_slot,
+			     const struct flow_key *key, uint64_t hash);

@@ -1,0 +1,70 @@
+/* Counters of the packet path. Each has one writer, its worker; anyone may read (relaxed). The drop
+ * reasons are one table, from which enum, JSON name and metric come. */
+#pragma once
+
+#include <stdatomic.h>
+
+#include "io/port.h"
+
+/*           name            what it means */
+#define DROP_REASONS(X)                                                                            \
+	X(malformed, "a header is truncated or contradicts itself")                                \
+	X(fragment, "an IP fragment")                                                              \
+	X(not_l4, "neither TCP nor UDP, to a VIP")                                                 \
+	X(no_vip, "no VIP matches (it has just been removed)")                                     \
+	X(no_dip, "no DIP of the VIP is usable")                                                   \
+	X(no_neighbor, "the DIP's next hop is not resolved")                                       \
+	X(frame_too_big, "does not fit the egress MTU, or came in several buffers")                \
+	X(no_headroom, "no room to put an outer header in front")                                  \
+	X(family_mismatch, "the DIP's address family does not fit the packet's")                   \
+	X(tx_full, "the egress ring was full")                                                     \
+	X(learn_overflow, "the flow could not be learned and the VIP wants it dropped")
+
+enum drop_reason {
+#define DROP_ENUM(name, text) DROP_##name,
+	DROP_REASONS(DROP_ENUM)
+#undef DROP_ENUM
+		N_DROP_REASONS
+};
+
+/** JSON name and explanation of each reason. */
+extern const char *const drop_reason_name[N_DROP_REASONS];
+extern const char *const drop_reason_text[N_DROP_REASONS];
+
+struct traffic_counter {
+	_Atomic uint64_t packets;
+	_Atomic uint64_t bytes;
+};
+
+#define DIP_COUNTERS_MAX 65536 /* dip_view.counter is below this */
+
+/** All counters of one worker. dips is a hugemem array of DIP_COUNTERS_MAX. Counters only grow; who
+ *  takes over a DIP counter subtracts what it found (control does). */
+struct worker_counters {
+	CACHE_ALIGNED struct traffic_counter rx[IFACES_MAX];
+	struct traffic_counter tx[IFACES_MAX];
+	_Atomic uint64_t drops[N_DROP_REASONS];
+	_Atomic uint64_t unlearned;     /* openings and datagrams carried though their ring was full */
+	_Atomic uint64_t lost_openings; /* records that found the opening ring full */
+	_Atomic uint64_t lost_datagrams;
+	_Atomic uint64_t lost_refreshes; /* by a full ring or the rate limit */
+	_Atomic uint64_t checksums_completed;
+	_Atomic uint64_t bursts;
+	_Atomic uint64_t sleeps;
+	struct traffic_counter *dips;
+};
+
+MUST_CHECK struct worker_counters *worker_counters_new(void);
+void worker_counters_free(struct worker_counters *c);
+
+/** Single-writer increment: a plain add, no locked instruction. Thread: the owning worker. */
+static ALWAYS_INLINE void counter_add(_Atomic uint64_t *c, uint64_t n)
+{
+	atomic_store_explicit(c, atomic_load_explicit(c, memory_order_relaxed) + n,
+			      memory_order_relaxed);
+}
+
+static ALWAYS_INLINE uint64_t counter_read(const _Atomic uint64_t *c)
+{
+	return atomic_load_explicit(c, memory_order_relaxed);
+}

@@ -1,0 +1,11 @@
+/* A burst's way through the forwarder, one short loop a stage: parse, match VIP, hash + prefetch, look
+ * up, learn, rewrite, send. Every frame leaves by exactly one exit: sent, or dropped under a reason.
+ * (DESIGN 2) */
+#pragma once
+
+#include "worker/worker.h"
+
+/** Forward n (<= BURST_MAX) frames; takes them all. now_ms: clock_now_ms of this burst. Thread: the
+ *  worker. Never allocates, logs, locks or waits. */
+void pipeline_burst(struct worker *w, const struct snapshot *s, struct frame *frames, unsigned n,
+		    uint64_t now_ms);

@@ -1,0 +1,65 @@
+/* Workers: the threads that forward. Control speaks to them only by the snapshot pointer and the park
+ * protocol. (DESIGN 2, 4.4) */
+#pragma once
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "io/port.h"
+#include "packet/checksum.h"
+#include "worker/counters.h"
+#include "worker/learn.h"
+
+/* A worker's state is one word; HOLD is or-ed to it by control. */
+enum worker_state { WORKER_RUNNING, WORKER_ASLEEP, WORKER_PARKED, WORKER_STOPPED };
+#define WORKER_HOLD 0x100u
+#define WORKER_STATE_MASK 0xffu
+
+struct worker {
+	CACHE_ALIGNED _Atomic uint32_t state;  /* futex word */
+	_Atomic(const struct snapshot *) snapshot;
+	_Atomic bool stop;
+	unsigned id;
+	int cpu; /* pinned to; -1 = none */
+	struct port *port;
+	enum checksum_mode checksum;
+	struct learn learn;
+	struct worker_counters *counters;
+	pthread_t thread;
+	bool started;
+};
+
+struct worker_config {
+	unsigned id;
+	int cpu; /* -1: do not pin */
+	struct port *port;
+	enum checksum_mode checksum;
+	struct learn_ring *rings[N_LEARN_RINGS];
+};
+
+/** A worker that does not run yet (state PARKED is never needed: an unstarted one counts as parked).
+ *  snapshot must be set by worker_set_snapshot before it starts. */
+MUST_CHECK int worker_new(const struct worker_config *c, struct worker **out);
+/** The worker must not run. NULL is fine. */
+void worker_free(struct worker *w);
+
+/** Start the thread / ask it to end and join it. Thread: control or main. */
+MUST_CHECK int worker_start(struct worker *w);
+void worker_stop(struct worker *w);
+
+/** One round over all queues in the caller's thread: what the thread's loop does between two looks at
+ *  the state word. Returns packets received. For the simulation, tests and benches. */
+unsigned worker_round(struct worker *w);
+
+/* --- parked publish: hold, wait, (drain, swap), release ------------------------------------------ */
+
+/** Ask all to park at their next burst boundary. Thread: control. */
+void workers_hold(struct worker *const *w, unsigned n);
+/** True when every one is parked, asleep (it cannot wake while held) or not started. */
+bool workers_parked(struct worker *const *w, unsigned n);
+/** Wait for that; futex, never spins long. timeout_ms < 0: for ever. 0 or -ETIMEDOUT. */
+MUST_CHECK int workers_wait_parked(struct worker *const *w, unsigned n, int timeout_ms);
+/** Let them go on. */
+void workers_release(struct worker *const *w, unsigned n);
+/** Swap the snapshot: only while all are parked, or before the start. */
+void worker_set_snapshot(struct worker *w, const struct snapshot *s);

@@ -1,0 +1,38 @@
+#!/bin/bash
+# All tests, in the order of their cost; what `make check` runs after the packages are there. The last
+# line is 'N passed, N failed'.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+make=(make --no-print-directory -j"$(nproc)")
+mkdir -p build
+rm -rf build/test-counts build/test-logs
+
+# step NAME COMMAND...: a check that is one test in itself.
+step() {
+	local name=$1 log=build/test-logs/$1.log start
+	shift
+	mkdir -p build/test-logs
+	start=$(date +%s)
+	if "$@" > "$log" 2>&1; then
+		echo "1 0" >> build/test-counts
+		printf '  %-8s %-28s passed (%d s)\n' step "$name" $(($(date +%s) - start))
+	else
+		echo "0 1" >> build/test-counts
+		printf '  %-8s %-28s FAILED (%d s), its last 60 lines:\n' step "$name" $(($(date +%s) - start))
+		tail -60 "$log"
+	fi
+}
+
+step build "${make[@]}" all unit-build bench-build
+"${make[@]}" unit
+step layers tests/layers.sh
+step lint tests/lint.sh
+step asan "${make[@]}" asan
+step tsan "${make[@]}" tsan
+for fuzz in tests/fuzz/*.sh; do
+	[ -e "$fuzz" ] && step "fuzz-$(basename "$fuzz" .sh)" "$fuzz"
+done
+tests/run.sh e2e tests/e2e/test_*.py
+
+awk '{p += $1; f += $2} END {printf "%d passed, %d failed\n", p, f; exit !(p > 0 && f == 0)}' \
+	build/test-counts

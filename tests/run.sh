@@ -1,0 +1,44 @@
+#!/bin/bash
+# tests/run.sh GROUP PROGRAM...: run test programs one after another, each with a time limit, its
+# output in build/test-logs/. Understands Check's closing line ("100%: Checks: 12, Failures: 0,
+# Errors: 0") and lines "ok - name" / "not ok - name". Adds its counts to build/test-counts and prints
+# a line for each program. Exit 1 if anything failed or a program ran no test.
+set -u
+group=$1
+shift
+cd "$(dirname "$0")/.." || exit 1
+logs=build/test-logs/$group
+mkdir -p "$logs"
+limit=${TEST_LIMIT_S:-600}
+passed=0
+failed=0
+
+for prog in "$@"; do
+	name=$(basename "$prog")
+	log=$logs/$name.log
+	start=$(date +%s)
+	timeout -k 20 "$limit" "$prog" < /dev/null > "$log" 2>&1
+	rc=$?
+	p=$(grep -c '^ok - ' "$log")
+	f=$(grep -c '^not ok - ' "$log")
+	while read -r checks failures errors; do
+		p=$((p + checks - failures - errors))
+		f=$((f + failures + errors))
+	done < <(sed -n 's/^[0-9]*%: Checks: \([0-9]*\), Failures: \([0-9]*\), Errors: \([0-9]*\)$/\1 \2 \3/p' "$log")
+	if [ $rc -ne 0 ] && [ $f -eq 0 ]; then
+		f=1
+	elif [ $rc -eq 0 ] && [ $((p + f)) -eq 0 ]; then
+		echo "$name ran no test" >> "$log"
+		f=1
+	fi
+	passed=$((passed + p))
+	failed=$((failed + f))
+	printf '  %-8s %-28s %4d passed, %d failed (%d s)\n' "$group" "$name" $p $f $(($(date +%s) - start))
+	if [ $f -gt 0 ]; then
+		echo "---- $log (exit $rc), its last 60 lines:"
+		tail -60 "$log"
+		echo "----"
+	fi
+done
+echo "$passed $failed" >> build/test-counts
+[ $failed -eq 0 ]
