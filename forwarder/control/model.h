@@ -97,7 +97,20 @@ bool model_id_valid(const char *id);
 void vip_conf_apply(struct vip_conf *c, const struct vip_edit *e, bool replace);
 void dip_conf_apply(struct dip_conf *c, const struct dip_edit *e, bool replace);
 
-/** Check every member's range; all faults are appended to *errors. True if there is none. */
+/** True if the edit names every member that creation needs (VIP: address, port, protocol; DIP:
+ *  address); each missing one is appended as "required". For PUT. */
+bool vip_edit_complete(const struct vip_edit *e, struct field_errors *errors);
+bool dip_edit_complete(const struct dip_edit *e, struct field_errors *errors);
+
+/** True if `now` differs from `was` in nothing that cannot change after creation; each member that
+ *  does is appended as "immutable". */
+bool vip_conf_same_identity(const struct vip_conf *was, const struct vip_conf *now,
+			    struct field_errors *errors);
+bool dip_conf_same_identity(const struct dip_conf *was, const struct dip_conf *now,
+			    struct field_errors *errors);
+
+/** Check every member's range; all faults are appended to *errors. True if there is none. A DIP also
+ *  depends on its VIP (address, mode): when these change, check each DIP again. */
 bool vip_conf_validate(const struct vip_conf *c, struct field_errors *errors);
 bool dip_conf_validate(const struct dip_conf *c, const struct vip_conf *vip,
 		       struct field_errors *errors);
@@ -106,7 +119,7 @@ bool dip_conf_validate(const struct dip_conf *c, const struct vip_conf *vip,
 bool vip_match_overlaps(const struct vip_match *x, const struct vip_match *y);
 bool vip_match_equal(const struct vip_match *x, const struct vip_match *y);
 
-/** Refresh interval of a VIP: 5 s, at most a quarter of its shortest time-out. (DESIGN 4.1) */
+/** Refresh interval of a VIP: 5 s, at most a quarter of its shortest idle time-out. (DESIGN 4.1) */
 uint32_t vip_conf_refresh_ms(const struct vip_conf *c);
 
 /** Words of the API for each enum, indexed by value, NULL-terminated. */

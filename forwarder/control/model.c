@@ -1,0 +1,324 @@
+/* Every number of a VIP stands once, in the table below: member, JSON pointer, default and limits.
+ * Defaults, edits and validation walk it, so a new time-out is one line here.
+ *
+ * Limits: a week for what waits for clients (longer than any NAT or kernel keeps an idle TCP
+ * connection), an hour for closing_pin_s (it only has to outlast a client's port reuse), and 1 s at
+ * least for idle time-outs, since the refresh interval is a quarter of the shortest. */
+#include "control/model.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#define WEEK_S (7u * 86400u)
+#define REFRESH_MAX_MS 5000u
+
+const char *const vip_protocol_names[] = {
+	[VIP_TCP] = "tcp", [VIP_UDP] = "udp", [VIP_ANY] = "any", NULL};
+const char *const vip_mode_names[] = {[VIP_L2] = "l2", [VIP_IPIP] = "ipip", NULL};
+const char *const vip_affinity_names[] = {
+	[AFFINITY_FLOW] = "flow", [AFFINITY_CLIENT] = "client", NULL};
+const char *const learn_overflow_names[] = {
+	[OVERFLOW_FORWARD] = "forward", [OVERFLOW_DROP] = "drop", NULL};
+const char *const admin_state_names[] = {[ADMIN_UP] = "up", [ADMIN_DOWN] = "down", NULL};
+
+static const struct vip_number {
+	enum vip_member member;
+	const char *pointer;
+	size_t offset; /* of the uint32_t in struct vip_conf */
+	uint32_t initial;
+	uint32_t min;
+	uint32_t max;
+	bool idle; /* an idle time-out: bounds the refresh interval */
+} vip_numbers[] = {
+#define NUMBER(member, pointer, field, ...)                                                        \
+	{                                                                                          \
+		member, pointer, offsetof(struct vip_conf, field), __VA_ARGS__                     \
+	}
+	NUMBER(VIP_M_DRAIN_TIMEOUT, "/drain_timeout_s", drain_timeout_s, 3600, 0, WEEK_S, false),
+	NUMBER(VIP_M_CLOSING_PIN, "/closing_pin_s", closing_pin_s, 15, 0, 3600, false),
+	NUMBER(VIP_M_IDLE_ESTABLISHED, "/idle_timeout_s/established", idle_established_s, 7200, 1,
+	       WEEK_S, true),
+	NUMBER(VIP_M_IDLE_HALF_OPEN, "/idle_timeout_s/half_open", idle_half_open_s, 30, 1, WEEK_S,
+	       true),
+	NUMBER(VIP_M_IDLE_CLOSING, "/idle_timeout_s/closing", idle_closing_s, 60, 1, WEEK_S, true),
+	NUMBER(VIP_M_IDLE_UDP, "/idle_timeout_s/udp", idle_udp_s, 60, 1, WEEK_S, true),
+#undef NUMBER
+};
+
+static uint32_t *number_of(struct vip_conf *c, const struct vip_number *n)
+{
+	return (uint32_t *)((char *)c + n->offset);
+}
+
+static uint32_t number_value(const struct vip_conf *c, const struct vip_number *n)
+{
+	uint32_t value;
+
+	memcpy(&value, (const char *)c + n->offset, sizeof(value));
+	return value;
+}
+
+void field_errors_add(struct field_errors *e, const char *pointer, const char *code,
+		      const char *fmt, ...)
+{
+	va_list ap;
+
+	if (e->n >= FIELD_ERRORS_MAX)
+		return;
+	struct field_error *f = &e->list[e->n++];
+	snprintf(f->pointer, sizeof(f->pointer), "%s", pointer);
+	snprintf(f->code, sizeof(f->code), "%s", code);
+	va_start(ap, fmt);
+	vsnprintf(f->detail, sizeof(f->detail), fmt, ap);
+	va_end(ap);
+}
+
+void vip_conf_defaults(struct vip_conf *c)
+{
+	memset(c, 0, sizeof(*c)); /* tcp, l2, flow and forward are the zeros of their enums */
+	for (size_t i = 0; i < ARRAY_LEN(vip_numbers); i++)
+		*number_of(c, &vip_numbers[i]) = vip_numbers[i].initial;
+}
+
+void dip_conf_defaults(struct dip_conf *c)
+{
+	memset(c, 0, sizeof(*c));
+	c->weight = 1;
+	c->admin_state = ADMIN_UP;
+}
+
+static bool id_char_inner(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
+}
+
+bool model_id_valid(const char *id)
+{
+	size_t n = 0;
+
+	if (id[0] == '.' || id[0] == '_' || id[0] == '-')
+		return false;
+	while (n < ID_LEN && id_char_inner(id[n]))
+		n++;
+	return n > 0 && n < ID_LEN && id[n] == '\0';
+}
+
+void vip_conf_apply(struct vip_conf *c, const struct vip_edit *e, bool replace)
+{
+	if (replace) {
+		struct vip_conf fresh;
+
+		vip_conf_defaults(&fresh);
+		memcpy(fresh.id, c->id, sizeof(fresh.id));
+		*c = fresh;
+	}
+	if (e->members & VIP_M_ADDRESS)
+		c->match.address = e->conf.match.address;
+	if (e->members & VIP_M_PORT)
+		c->match.port = e->conf.match.port;
+	if (e->members & VIP_M_PROTOCOL)
+		c->match.protocol = e->conf.match.protocol;
+	if (e->members & VIP_M_MODE)
+		c->mode = e->conf.mode;
+	if (e->members & VIP_M_AFFINITY)
+		c->affinity = e->conf.affinity;
+	if (e->members & VIP_M_ON_LEARN_OVERFLOW)
+		c->on_learn_overflow = e->conf.on_learn_overflow;
+	for (size_t i = 0; i < ARRAY_LEN(vip_numbers); i++)
+		if (e->members & vip_numbers[i].member)
+			*number_of(c, &vip_numbers[i]) = number_value(&e->conf, &vip_numbers[i]);
+}
+
+void dip_conf_apply(struct dip_conf *c, const struct dip_edit *e, bool replace)
+{
+	if (replace) {
+		struct dip_conf fresh;
+
+		dip_conf_defaults(&fresh);
+		memcpy(fresh.id, c->id, sizeof(fresh.id));
+		*c = fresh;
+	}
+	if (e->members & DIP_M_ADDRESS)
+		c->address = e->conf.address;
+	if (e->members & DIP_M_WEIGHT)
+		c->weight = e->conf.weight;
+	if (e->members & DIP_M_MAC) {
+		c->has_mac = e->conf.has_mac;
+		memcpy(c->mac, e->conf.mac, sizeof(c->mac));
+	}
+	if (e->members & DIP_M_ADMIN_STATE)
+		c->admin_state = e->conf.admin_state;
+}
+
+struct member_name {
+	uint32_t member;
+	const char *pointer;
+};
+
+static const struct member_name vip_required[] = {
+	{VIP_M_ADDRESS, "/address"}, {VIP_M_PORT, "/port"}, {VIP_M_PROTOCOL, "/protocol"}};
+static const struct member_name dip_required[] = {{DIP_M_ADDRESS, "/address"}};
+
+static bool has_members(uint32_t members, const struct member_name *required, size_t n,
+			struct field_errors *errors)
+{
+	bool complete = true;
+
+	for (size_t i = 0; i < n; i++) {
+		if (members & required[i].member)
+			continue;
+		field_errors_add(errors, required[i].pointer, "required", "has no default");
+		complete = false;
+	}
+	return complete;
+}
+
+bool vip_edit_complete(const struct vip_edit *e, struct field_errors *errors)
+{
+	return has_members(e->members, vip_required, ARRAY_LEN(vip_required), errors);
+}
+
+bool dip_edit_complete(const struct dip_edit *e, struct field_errors *errors)
+{
+	return has_members(e->members, dip_required, ARRAY_LEN(dip_required), errors);
+}
+
+static bool check_same(bool same, const char *pointer, struct field_errors *errors)
+{
+	if (!same)
+		field_errors_add(errors, pointer, "immutable",
+				 "cannot change after creation; delete and create anew");
+	return same;
+}
+
+bool vip_conf_same_identity(const struct vip_conf *was, const struct vip_conf *now,
+			    struct field_errors *errors)
+{
+	const struct vip_match *w = &was->match, *n = &now->match;
+	bool same = true;
+
+	same &= check_same(ip_addr_equal(&w->address, &n->address), "/address", errors);
+	same &= check_same(w->port == n->port, "/port", errors);
+	same &= check_same(w->protocol == n->protocol, "/protocol", errors);
+	same &= check_same(was->affinity == now->affinity, "/affinity", errors);
+	return same;
+}
+
+bool dip_conf_same_identity(const struct dip_conf *was, const struct dip_conf *now,
+			    struct field_errors *errors)
+{
+	return check_same(ip_addr_equal(&was->address, &now->address), "/address", errors);
+}
+
+static void check_id(const char *id, struct field_errors *errors)
+{
+	if (!model_id_valid(id))
+		field_errors_add(errors, "/id", "bad_value",
+				 "1 to 63 of a-z, 0-9, '.', '_', '-'; the first a letter or digit");
+}
+
+/* value: of an enum whose words are names (NULL-terminated). */
+static void check_word(unsigned value, const char *const *names, const char *pointer,
+		       struct field_errors *errors)
+{
+	char list[96] = "one of ";
+	size_t len = strlen(list);
+	unsigned n = 0;
+
+	for (; names[n]; n++)
+		len += (size_t)snprintf(list + len, sizeof(list) - len, "%s%s", n ? ", " : "",
+					names[n]);
+	assert(len < sizeof(list));
+	if (value >= n)
+		field_errors_add(errors, pointer, "bad_value", "%s", list);
+}
+
+static void check_host(const struct ip_addr *a, struct field_errors *errors)
+{
+	if (!ip_addr_is_host(a))
+		field_errors_add(errors, "/address", "bad_value",
+				 "an IPv4 or IPv6 address of one host (not unspecified, loopback, "
+				 "multicast or broadcast)");
+}
+
+bool vip_conf_validate(const struct vip_conf *c, struct field_errors *errors)
+{
+	unsigned before = errors->n;
+
+	check_id(c->id, errors);
+	check_host(&c->match.address, errors);
+	check_word(c->match.protocol, vip_protocol_names, "/protocol", errors);
+	check_word(c->mode, vip_mode_names, "/mode", errors);
+	check_word(c->affinity, vip_affinity_names, "/affinity", errors);
+	check_word(c->on_learn_overflow, learn_overflow_names, "/on_learn_overflow", errors);
+	for (size_t i = 0; i < ARRAY_LEN(vip_numbers); i++) {
+		const struct vip_number *n = &vip_numbers[i];
+		uint32_t value = number_value(c, n);
+
+		if (value < n->min || value > n->max)
+			field_errors_add(errors, n->pointer, "out_of_range", "%u to %u", n->min,
+					 n->max);
+	}
+	return errors->n == before;
+}
+
+/* l2 reaches the DIP by MAC, whatever the family of its address; a tunnel carries like in like. */
+static void check_dip_address(const struct dip_conf *c, const struct vip_conf *vip,
+			      struct field_errors *errors)
+{
+	const struct ip_addr *vip_address = &vip->match.address;
+
+	check_host(&c->address, errors);
+	if (ip_addr_equal(&c->address, vip_address))
+		field_errors_add(errors, "/address", "bad_value",
+				 "the address of the VIP itself: packets would come back");
+	else if (vip->mode == VIP_IPIP && ip_addr_is_v4(&c->address) != ip_addr_is_v4(vip_address))
+		field_errors_add(errors, "/address", "bad_value",
+				 "an %s address, as the VIP's: mode ipip is 4in4 or 6in6",
+				 ip_addr_is_v4(vip_address) ? "IPv4" : "IPv6");
+}
+
+bool dip_conf_validate(const struct dip_conf *c, const struct vip_conf *vip,
+		       struct field_errors *errors)
+{
+	static const uint8_t no_mac[6];
+	unsigned before = errors->n;
+
+	check_id(c->id, errors);
+	check_dip_address(c, vip, errors);
+	check_word(c->admin_state, admin_state_names, "/admin_state", errors);
+	if (c->weight > WEIGHT_MAX)
+		field_errors_add(errors, "/weight", "out_of_range", "0 to %u", WEIGHT_MAX);
+	if (c->has_mac && ((c->mac[0] & 1) || memcmp(c->mac, no_mac, sizeof(no_mac)) == 0))
+		field_errors_add(errors, "/mac", "bad_value",
+				 "a unicast MAC address as 02:00:00:00:00:01, or null");
+	return errors->n == before;
+}
+
+bool vip_match_overlaps(const struct vip_match *x, const struct vip_match *y)
+{
+	return ip_addr_equal(&x->address, &y->address) &&
+	       (x->port == y->port || x->port == 0 || y->port == 0) &&
+	       (x->protocol == y->protocol || x->protocol == VIP_ANY || y->protocol == VIP_ANY);
+}
+
+bool vip_match_equal(const struct vip_match *x, const struct vip_match *y)
+{
+	return ip_addr_equal(&x->address, &y->address) && x->port == y->port &&
+	       x->protocol == y->protocol;
+}
+
+/* closing_pin_s is no bound: control adds a refresh interval to it, and 0 is a legal value. */
+uint32_t vip_conf_refresh_ms(const struct vip_conf *c)
+{
+	uint32_t refresh_ms = REFRESH_MAX_MS;
+
+	for (size_t i = 0; i < ARRAY_LEN(vip_numbers); i++) {
+		uint64_t quarter_ms = (uint64_t)number_value(c, &vip_numbers[i]) * 250;
+
+		if (vip_numbers[i].idle && quarter_ms < refresh_ms)
+			refresh_ms = (uint32_t)quarter_ms;
+	}
+	return refresh_ms;
+}
