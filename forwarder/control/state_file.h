@@ -1,6 +1,6 @@
-/* The shared-memory file that outlives a killed process: a header that says whether it is ours, the
- * learn rings of each worker, and the flow slots. Addressed by offset, allocated in full at start, one
- * process at a time (flock). (DESIGN 6) */
+/* The shared memory that outlives a killed process: the flow slots (DIR/flows) and each worker's learn
+ * rings (DIR/rings.N), each file with a header that says whether it is ours. Addressed by offset,
+ * allocated in full at start, one process at a time (flock on DIR). */
 #pragma once
 
 #include "base/error.h"
@@ -8,10 +8,25 @@
 
 struct flow_slot; /* control/flows.h */
 
+#define FLOW_SLOT_BYTES 64 /* sizeof(struct flow_slot) */
+#define STATE_FLOWS_DEFAULT (1u << 20)
+#define STATE_FLOWS_MIN 1024u       /* less free space than for these is none */
+#define STATE_FLOWS_MAX (1ull << 32) /* slots are numbered by 32 bits */
+#define STATE_WORKERS_MAX 64u
+
+/* Records of each ring. An opening ring holds 30 ms of a million new flows a second. */
+#define STATE_OPENING_RECORDS 32768u
+#define STATE_DATAGRAM_RECORDS 16384u
+#define STATE_REFRESH_RECORDS 16384u
+
+/* Part of the header: raise it when struct flow_slot, struct learn_record, struct learn_ring or the
+ * header change their layout or meaning. */
+#define STATE_LAYOUT 1u
+
 struct state_file_config {
 	const char *dir;         /* made if absent, mode 0700 */
 	uint64_t n_flows;        /* slots; 0 = 1M, or what fits half of the directory's free space */
-	unsigned n_workers;
+	unsigned n_workers;      /* 1 .. STATE_WORKERS_MAX */
 	uint8_t database_id[16];
 };
 
@@ -19,9 +34,11 @@ enum state_file_status { STATE_KEPT, STATE_NEW, STATE_REPLACED };
 
 struct state_file;
 
-/** Open and lock DIR/flows. A file that bears another version, layout, database id or boot_id, or is
- *  torn, is replaced with a log line. -EBUSY: another process holds it. -ENOSPC: no room. Thread:
- *  main. */
+/** Lock DIR, open DIR/flows and the rings. Files that bear another version, layout, database id or
+ *  boot_id, or are torn, are replaced with a log line; what is new or replaced is all zero (but for
+ *  the rings' n). A kept file grows to n_flows and never shrinks. -EBUSY: another process holds it.
+ *  -ENOSPC: no room. -EPERM: others can write to the directory. -EINVAL: n_flows or n_workers out of
+ *  range. Thread: main. */
 MUST_CHECK int state_file_open(const struct state_file_config *c, struct state_file **out,
 			       struct error *err);
 /** Unmap and unlock; the file stays. NULL is fine. */
