@@ -86,6 +86,9 @@ $(BUILD)/%.bpf.o: %.bpf.c
 	$(Q)$(BPF_CC) -O2 -g -target bpf -Wall -Werror -I/usr/include/$(shell $(CC) -dumpmachine) \
 		-Iforwarder -MMD -MP -c -o $@ $<
 
+# Kept, though only the skeleton needs some: make would delete those as intermediate.
+.PRECIOUS: $(BUILD)/%.bpf.o
+
 $(BUILD)/gen/%.skel.h: $(BUILD)/forwarder/io/%.bpf.o
 	$(call say,SKEL,$@)
 	@mkdir -p $(@D)
