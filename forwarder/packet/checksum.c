@@ -1,0 +1,107 @@
+/* A local stack on a device with checksum offload (veth is one) leaves the TCP or UDP checksum
+ * partial: the field holds the folded pseudo-header sum, *not* complemented, and "hardware" is to
+ * add the rest. AF_XDP hands the bytes over as they are and has no hardware behind it, so the
+ * backend would drop them. Whether a checksum is partial is not told to AF_XDP; auto mode finds out
+ * by that sum:
+ *
+ * - a correct checksum equals it only if the segment happens to sum up to the right value, and then
+ * the full sum is valid and nothing is done;
+ * - a wrong checksum (corruption on the way) equals it once in 65,536 corrupted packets: about as
+ * often as the checksum itself overlooks corruption. All others are passed on with their wrong
+ * checksum.
+ *
+ * So the common packet costs its pseudo-header sum, some nanoseconds, and its payload is not read.
+ *
+ * Not told apart: Mobile IPv6 packets with a home address option (RFC 6275), whose pseudo-header
+ * has another source. One in 65,536 of them would be spoilt, and sent again by its sender. */
+#include "packet/checksum.h"
+
+#include <arpa/inet.h>
+#include <assert.h>
+#include <netinet/in.h>
+
+#define TCP_CHECK 16
+#define UDP_CHECK 6
+#define UDP_LENGTH 4
+
+/* 32 bits with end-around carry: the same ones' complement sum. */
+static ALWAYS_INLINE uint32_t fold_64(uint64_t sum)
+{
+	sum = (sum & UINT32_MAX) + (sum >> 32);
+	return (uint32_t)((sum & UINT32_MAX) + (sum >> 32));
+}
+
+/* Sums of native-endian words are sums of big-endian words with the bytes swapped (RFC 1071 2B), so
+ * words of any width may be added up as they are loaded. 32-bit words in a 64-bit sum cannot
+ * overflow it. */
+static ALWAYS_INLINE uint64_t sum_words(uint64_t sum, const uint8_t *b, uint32_t len)
+{
+	for (; len >= 8; b += 8, len -= 8) {
+		uint64_t w;
+
+		memcpy(&w, b, sizeof(w));
+		sum += (w & UINT32_MAX) + (w >> 32);
+	}
+	if (len > 0) {
+		uint64_t w = 0;
+
+		memcpy(&w, b, len);
+		sum += (w & UINT32_MAX) + (w >> 32);
+	}
+	return sum;
+}
+
+uint32_t checksum_add(uint32_t sum, const void *data, uint32_t len)
+{
+	return fold_64(sum_words(sum, data, len));
+}
+
+uint16_t checksum_fold(uint32_t sum)
+{
+	sum = (sum & UINT16_MAX) + (sum >> 16);
+	return (uint16_t)((sum & UINT16_MAX) + (sum >> 16));
+}
+
+/* RFC 9293 3.1, RFC 8200 8.1: addresses, protocol and transport length. Read from the frame, where
+ * the addresses stand side by side. */
+static ALWAYS_INLINE uint32_t pseudo_sum(const uint8_t *data, const struct packet *p, uint32_t len)
+{
+	const uint8_t *ip = data + p->l3_offset;
+	uint64_t sum = (uint64_t)htons((uint16_t)len) + htons(p->proto);
+
+	return fold_64(p->is_v6 ? sum_words(sum, ip + 8, 32) : sum_words(sum, ip + 12, 8));
+}
+
+bool checksum_apply(enum checksum_mode mode, uint8_t *data, const struct packet *p)
+{
+	bool udp = p->proto == IPPROTO_UDP;
+	uint8_t *l4 = data + p->l4_offset;
+	uint8_t *field = l4 + (udp ? UDP_CHECK : TCP_CHECK);
+	uint32_t len = (uint32_t)p->l3_offset + p->l3_len - p->l4_offset;
+	uint16_t old, new;
+
+	if (mode == CHECKSUM_KEEP || p->keep_checksum)
+		return false;
+	if (udp) {
+		uint16_t udp_len;
+
+		memcpy(&udp_len, l4 + UDP_LENGTH, 2);
+		len = ntohs(udp_len);
+	}
+	memcpy(&old, field, 2);
+	uint32_t pseudo = pseudo_sum(data, p, len);
+	if (likely(mode == CHECKSUM_AUTO)) {
+		if (likely(old != checksum_fold(pseudo)))
+			return false;
+		if (checksum_fold(checksum_add(pseudo, l4, len)) == UINT16_MAX)
+			return false;
+	} else if (udp && old == 0 && !p->is_v6) {
+		return false;
+	}
+	memset(field, 0, 2);
+	new = (uint16_t)~checksum_fold(checksum_add(pseudo, l4, len));
+	if (udp && new == 0)
+		new = UINT16_MAX; /* 0 would mean that there is none */
+	memcpy(field, &new, 2);
+	return new != old;
+}

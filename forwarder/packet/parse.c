@@ -1,0 +1,226 @@
+/* One pass from the front, each field read only after the bytes that hold it are known to be there.
+ * Two lengths bound it: the frame's (what the driver received) and the IP header's (what the sender
+ * meant). What lies behind the second is link padding and is never looked at.
+ *
+ * Judged here is what the lookup, the rewrites and the checksum rely on, and no more. The IPv4
+ * header checksum is not verified: a corrupted header costs a wrong lookup at worst, the packet
+ * keeps its bad checksum through l2, and whoever takes it off a tunnel drops it, so the backend's
+ * kernel decides, for free. Options and flags that only the backend's stack acts on are its
+ * business too. */
+#include "packet/parse.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <netinet/ip.h>
+#include <netinet/tcp.h>
+
+#define ETH_LEN 14
+#define ETH_TYPE 12
+#define ETHERTYPE_IPV4 0x0800
+#define ETHERTYPE_IPV6 0x86dd
+#define ETHERTYPE_CTAG 0x8100 /* 802.1Q */
+#define ETHERTYPE_STAG 0x88a8 /* 802.1ad */
+#define VLANS_MAX 2
+#define VLAN_LEN 4
+
+#define V4_LEN 20
+#define V6_LEN 40
+#define TCP_LEN 20
+#define UDP_LEN 8
+
+/* The longest chain that RFC 8200 4.1 recommends has 6; each header is walked in the packet's own
+ * cache lines, so the bound is on time, not on memory. */
+#define EXT_MAX 8
+#define EXT_LEN_MIN 8
+#define AH_LEN_MIN 12
+
+static ALWAYS_INLINE uint16_t load_16(const uint8_t *b)
+{
+	uint16_t be;
+
+	memcpy(&be, b, sizeof(be));
+	return ntohs(be);
+}
+
+_Static_assert(SEG_RST == TH_RST && SEG_FIN == TH_FIN << 1 && SEG_SYN == 1 && SEG_PAYLOAD == 8,
+	       "tcp_segment shifts flags into place");
+
+static ALWAYS_INLINE uint8_t tcp_segment(uint8_t flags, bool payload)
+{
+	bool opens = (flags & (TH_SYN | TH_ACK | TH_FIN | TH_RST)) == TH_SYN;
+
+	return (uint8_t)((flags & TH_RST) | (flags & TH_FIN) << 1 | opens | payload << 3);
+}
+
+/* The transport header at p->l4_offset, of a packet that ends with its IP length. */
+static ALWAYS_INLINE enum parse_result parse_l4(const uint8_t *data, struct packet *p)
+{
+	const uint8_t *l4 = data + p->l4_offset;
+	uint32_t len = (uint32_t)p->l3_offset + p->l3_len - p->l4_offset;
+
+	if (p->proto == IPPROTO_TCP) {
+		if (len < TCP_LEN)
+			return PARSE_MALFORMED;
+		uint32_t header_len = (l4[12] >> 4) * 4u;
+		if (header_len < TCP_LEN || header_len > len)
+			return PARSE_MALFORMED;
+		p->segment = tcp_segment(l4[13], len > header_len);
+	} else if (p->proto == IPPROTO_UDP) {
+		if (len < UDP_LEN)
+			return PARSE_MALFORMED;
+		uint32_t udp_len = load_16(l4 + 4);
+		if (udp_len < UDP_LEN || udp_len > len) /* less than len is legal: surplus area */
+			return PARSE_MALFORMED;
+		p->segment = 0;
+	} else {
+		return PARSE_NOT_L4;
+	}
+	memcpy(&p->sport_be, l4, 2);
+	memcpy(&p->dport_be, l4 + 2, 2);
+	return PARSE_OK;
+}
+
+/* Whether IPv4 options hold a source route that has not reached its end, so that the packet's final
+ * destination is not the one in its header. (RFC 791 3.1) */
+static bool v4_source_routed(const uint8_t *opt, uint32_t len)
+{
+	while (len >= 3 && opt[0] != IPOPT_EOL) {
+		uint32_t opt_len = opt[0] == IPOPT_NOP ? 1 : opt[1];
+
+		if (opt_len == 0 || opt_len > len)
+			return false; /* the backend's stack drops it */
+		if (opt[0] == IPOPT_LSRR || opt[0] == IPOPT_SSRR)
+			return opt_len >= 3 && opt[2] <= opt_len;
+		opt += opt_len;
+		len -= opt_len;
+	}
+	return false;
+}
+
+static ALWAYS_INLINE enum parse_result parse_v4(const uint8_t *data, uint32_t len, struct packet *p)
+{
+	const uint8_t *ip = data + p->l3_offset;
+	uint32_t room = len - p->l3_offset;
+
+	if (room < V4_LEN)
+		return PARSE_MALFORMED;
+	uint32_t header_len = (ip[0] & 0xf) * 4u;
+	uint32_t total_len = load_16(ip + 2);
+	if (ip[0] >> 4 != 4 || header_len < V4_LEN || total_len < header_len || total_len > room)
+		return PARSE_MALFORMED;
+	p->src = ip_addr_v4(ip + 12);
+	p->dst = ip_addr_v4(ip + 16);
+	p->is_v6 = false;
+	p->tos = ip[1];
+	p->proto = ip[9];
+	p->l3_len = (uint16_t)total_len;
+	p->l4_offset = (uint16_t)(p->l3_offset + header_len);
+	p->keep_checksum = false;
+	if (load_16(ip + 6) & (IP_MF | IP_OFFMASK))
+		return PARSE_FRAGMENT;
+	if (unlikely(header_len > V4_LEN))
+		p->keep_checksum = v4_source_routed(ip + V4_LEN, header_len - V4_LEN);
+	return parse_l4(data, p);
+}
+
+static ALWAYS_INLINE bool v6_is_extension(uint8_t next)
+{
+	return next == IPPROTO_HOPOPTS || next == IPPROTO_ROUTING || next == IPPROTO_FRAGMENT ||
+	       next == IPPROTO_DSTOPTS || next == IPPROTO_AH;
+}
+
+/* Walk the extension headers of an IPv6 packet of total bytes; sets proto, l4_offset and
+ * keep_checksum. PARSE_OK when the chain ends at something else than an extension header. */
+static enum parse_result v6_walk(const uint8_t *ip, uint32_t total, struct packet *p)
+{
+	uint8_t next = ip[6];
+	uint32_t at = V6_LEN;
+
+	for (unsigned n = 0; v6_is_extension(next); n++) {
+		const uint8_t *ext = ip + at;
+		uint32_t room = total - at;
+		uint32_t ext_len;
+
+		if (n == EXT_MAX || room < EXT_LEN_MIN)
+			return PARSE_MALFORMED;
+		if (next == IPPROTO_FRAGMENT)
+			return PARSE_FRAGMENT;
+		if (next == IPPROTO_HOPOPTS && n > 0)
+			return PARSE_MALFORMED; /* RFC 8200 4.1: only right behind the IPv6 header
+						 */
+		if (next == IPPROTO_AH) {
+			ext_len = (ext[1] + 2) * 4u;
+			if (ext_len < AH_LEN_MIN)
+				return PARSE_MALFORMED;
+			p->keep_checksum = true;
+		} else {
+			ext_len = (ext[1] + 1) * 8u;
+		}
+		if (next == IPPROTO_ROUTING && ext[3] > 0)
+			p->keep_checksum = true;
+		if (ext_len > room)
+			return PARSE_MALFORMED;
+		next = ext[0];
+		at += ext_len;
+	}
+	p->proto = next;
+	p->l4_offset = (uint16_t)(p->l3_offset + at);
+	return PARSE_OK;
+}
+
+static ALWAYS_INLINE enum parse_result parse_v6(const uint8_t *data, uint32_t len, struct packet *p)
+{
+	const uint8_t *ip = data + p->l3_offset;
+	uint32_t room = len - p->l3_offset;
+
+	if (room < V6_LEN || ip[0] >> 4 != 6)
+		return PARSE_MALFORMED;
+	uint32_t total_len = V6_LEN + load_16(ip + 4);
+	/* Above UINT16_MAX neither l3_len nor an outer header could say it. No link here carries
+	 * it. */
+	if (total_len > room || total_len > UINT16_MAX)
+		return PARSE_MALFORMED;
+	memcpy(p->src.b, ip + 8, sizeof(p->src.b));
+	memcpy(p->dst.b, ip + 24, sizeof(p->dst.b));
+	p->is_v6 = true;
+	p->tos = (uint8_t)(load_16(ip) >> 4);
+	p->proto = ip[6];
+	p->l3_len = (uint16_t)total_len;
+	p->l4_offset = (uint16_t)(p->l3_offset + V6_LEN);
+	p->keep_checksum = false;
+	if (unlikely(v6_is_extension(p->proto))) {
+		enum parse_result r = v6_walk(ip, total_len, p);
+
+		if (r != PARSE_OK)
+			return r;
+	}
+	return parse_l4(data, p);
+}
+
+enum parse_result parse_packet(const uint8_t *data, uint32_t len, struct packet *p)
+{
+	uint32_t l3 = ETH_LEN;
+
+	if (len < ETH_LEN)
+		return PARSE_MALFORMED;
+	uint16_t type = load_16(data + ETH_TYPE);
+	p->n_vlans = 0;
+	p->vlan_tci_be = 0;
+	while (unlikely(type == ETHERTYPE_CTAG || type == ETHERTYPE_STAG)) {
+		if (p->n_vlans == VLANS_MAX)
+			return PARSE_NOT_IP;
+		if (len < l3 + VLAN_LEN)
+			return PARSE_MALFORMED;
+		if (p->n_vlans == 0)
+			memcpy(&p->vlan_tci_be, data + l3, 2);
+		type = load_16(data + l3 + 2);
+		l3 += VLAN_LEN;
+		p->n_vlans++;
+	}
+	p->l3_offset = (uint16_t)l3;
+	if (type == ETHERTYPE_IPV4)
+		return parse_v4(data, len, p);
+	if (type == ETHERTYPE_IPV6)
+		return parse_v6(data, len, p);
+	return PARSE_NOT_IP;
+}
