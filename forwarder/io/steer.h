@@ -10,13 +10,20 @@
 struct steer;
 
 /** Load the program once for each interface (its own XSKMAP, which xsk_open fills), with one VIP map
- *  shared by all. 0, or negative with err set. */
-MUST_CHECK int steer_open(unsigned n_ifaces, const int *ifindexes, struct steer **out,
-			  struct error *err);
+ *  shared by all. frame_max: the longest frame (bytes) the sockets take; steer drops and counts
+ *  longer ones. 0, or negative with err set. */
+MUST_CHECK int steer_open(unsigned n_ifaces, const int *ifindexes, uint32_t frame_max,
+			  struct steer **out, struct error *err);
 
-/** Attach or replace atomically on every interface. flags: XDP_FLAGS_DRV_MODE or XDP_FLAGS_SKB_MODE.
- *  When an interface refuses, those attached by this call are put back as they were. */
+/** Attach on every interface, or replace atomically the steer that an earlier process left. flags:
+ *  XDP_FLAGS_DRV_MODE or XDP_FLAGS_SKB_MODE; one found in the other mode is detached first (the kernel
+ *  has no atomic way), which is logged. When an interface refuses, those attached by this call are put
+ *  back as they were. -EPERM if an interface carries a program that is not ours: nothing was changed;
+ *  else what the kernel says. */
 MUST_CHECK int steer_attach(struct steer *s, uint32_t flags, struct error *err);
+
+/** True if some interface carries a steer of an earlier process in generic mode. */
+bool steer_found_generic(const struct steer *s);
 
 /** Free; attached programs stay attached. NULL is fine. */
 void steer_close(struct steer *s);
@@ -25,8 +32,12 @@ void steer_close(struct steer *s);
 int steer_xskmap_fd(const struct steer *s, unsigned iface);
 
 /** VIP map edits; see struct steering. Before attach they fill the maps. */
-int steer_add_vip(struct steer *s, const struct vip_match *m, struct error *err);
-int steer_del_vip(struct steer *s, const struct vip_match *m, struct error *err);
+MUST_CHECK int steer_add_vip(struct steer *s, const struct vip_match *m, struct error *err);
+MUST_CHECK int steer_del_vip(struct steer *s, const struct vip_match *m, struct error *err);
+
+/** Frames to VIPs that steer dropped because no socket could take them (longer than frame_max, or in
+ *  several buffers), over all interfaces. Thread: any. */
+uint64_t steer_read_too_big(const struct steer *s);
 
 /** Remove a steer program from an interface (`concuryd --detach`): 0, -ENOENT (there is none), -EPERM
  *  for a program that is not ours, or what the kernel says. */

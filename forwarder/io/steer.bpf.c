@@ -1,0 +1,230 @@
+/* The XDP program that decides which packets are ours.
+ *
+ * The one rule behind every branch: the host kernel owns the VIP's address too (it answers ARP, ND
+ * and ping for it) but has no socket behind the VIP's ports, so any TCP or UDP packet of a VIP that
+ * slips through to it is answered with a RST or an ICMP error and kills a connection. Whatever is,
+ * or could be a part of, TCP or UDP to a VIP therefore ends at a worker or is dropped here; only
+ * what certainly is not goes on to the kernel.
+ *
+ * Redirecting to a queue without a socket (no process, or one that is just starting) yields
+ * XDP_DROP, for the same reason. */
+#include "io/steer_map.h"
+
+#include <linux/bpf.h>
+#include <linux/if_ether.h>
+#include <linux/in.h>
+#include <linux/in6.h>
+#include <linux/ip.h>
+#include <linux/ipv6.h>
+
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+
+#define VLAN_TAGS_MAX 2
+#define EXT_HEADERS_MAX 8
+#define TCP_HEADER_MIN 20
+#define UDP_HEADER_LEN 8
+#define IP4_FRAGMENT 0x3fff /* more-fragments bit and offset */
+
+#define NEXTHDR_HOP 0
+#define NEXTHDR_ROUTING 43
+#define NEXTHDR_FRAGMENT 44
+#define NEXTHDR_AUTH 51
+#define NEXTHDR_DEST 60
+
+struct {
+	__uint(type, BPF_MAP_TYPE_XSKMAP);
+	__uint(max_entries, STEER_QUEUES_MAX);
+	__type(key, __u32);
+	__type(value, __u32);
+} xsks SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, STEER_VIPS_MAX);
+	__type(key, struct steer_addr_key);
+	__type(value, __u32);
+} vip_addrs SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, STEER_VIPS_MAX);
+	__type(key, struct steer_vip_key);
+	__type(value, __u32);
+} vips SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, N_STEER_COUNTS);
+	__type(key, __u32);
+	__type(value, __u64);
+} steer_counts SEC(".maps");
+
+/* Bytes of a frame that an AF_XDP socket here can take; set before loading. */
+const volatile __u32 frame_max = 1792;
+
+/* What the walk over the headers has found. */
+enum verdict { OTHERS, OURS, BY_PORT };
+
+static __always_inline int vip_has_address(const struct steer_vip_key *key)
+{
+	return bpf_map_lookup_elem(&vip_addrs, key->addr) != NULL;
+}
+
+/* The most specific first; the same order as the worker's match. */
+static __always_inline int vip_has_port(struct steer_vip_key *key)
+{
+	__u8 proto = key->proto;
+
+	if (bpf_map_lookup_elem(&vips, key))
+		return 1;
+	key->proto = 0;
+	if (bpf_map_lookup_elem(&vips, key))
+		return 1;
+	key->port = 0;
+	key->proto = proto;
+	if (bpf_map_lookup_elem(&vips, key))
+		return 1;
+	key->proto = 0;
+	return bpf_map_lookup_elem(&vips, key) != NULL;
+}
+
+/* The ports, if a whole minimal header is there (l4_len: bytes by the IP header); else the packet
+ * is broken, and ours to count. */
+static __always_inline enum verdict read_port(void *l4, void *end, __u32 l4_len, __u8 proto,
+					      struct steer_vip_key *key)
+{
+	__u32 need = proto == IPPROTO_TCP ? TCP_HEADER_MIN : UDP_HEADER_LEN;
+	__be16 *ports = l4;
+
+	if (l4_len < need || l4 + UDP_HEADER_LEN > end ||
+	    (proto == IPPROTO_TCP && l4 + TCP_HEADER_MIN > end))
+		return OURS;
+	key->port = ports[1];
+	key->proto = proto;
+	return BY_PORT;
+}
+
+static __always_inline int is_balanced(__u8 proto)
+{
+	return proto == IPPROTO_TCP || proto == IPPROTO_UDP;
+}
+
+static __always_inline enum verdict walk_ipv4(void *l3, void *end, struct steer_vip_key *key)
+{
+	struct iphdr *ip = l3;
+
+	/* Too short to have an address: the kernel drops it without an answer. */
+	if ((void *)(ip + 1) > end)
+		return OTHERS;
+	key->addr[10] = 0xff;
+	key->addr[11] = 0xff;
+	__builtin_memcpy(&key->addr[12], &ip->daddr, 4);
+	if (!vip_has_address(key) || !is_balanced(ip->protocol))
+		return OTHERS;
+
+	__u32 header_len = ip->ihl * 4;
+	__u32 total_len = bpf_ntohs(ip->tot_len);
+	if (header_len < sizeof(*ip) || total_len < header_len ||
+	    (ip->frag_off & bpf_htons(IP4_FRAGMENT)))
+		return OURS;
+	return read_port(l3 + header_len, end, total_len - header_len, ip->protocol, key);
+}
+
+/* Walk the extension headers. A chain that is cut off or longer than EXT_HEADERS_MAX may hide TCP
+ * or UDP, so it is ours. */
+static __always_inline enum verdict walk_ipv6(void *l3, void *end, struct steer_vip_key *key)
+{
+	struct ipv6hdr *ip = l3;
+
+	if ((void *)(ip + 1) > end)
+		return OTHERS;
+	__builtin_memcpy(key->addr, &ip->daddr, 16);
+	if (!vip_has_address(key))
+		return OTHERS;
+
+	__u32 left = bpf_ntohs(ip->payload_len);
+	__u8 next = ip->nexthdr;
+	void *p = ip + 1;
+	for (int i = 0; i <= EXT_HEADERS_MAX; i++) {
+		__u8 *ext = p;
+		__u32 len;
+
+		if (is_balanced(next))
+			return read_port(p, end, left, next, key);
+		if (next != NEXTHDR_HOP && next != NEXTHDR_ROUTING && next != NEXTHDR_DEST &&
+		    next != NEXTHDR_AUTH && next != NEXTHDR_FRAGMENT)
+			return OTHERS;
+		if (left < 8 || p + 8 > end)
+			return OURS;
+		/* Fragments of ping and the like are the kernel's. */
+		if (next == NEXTHDR_FRAGMENT)
+			return ext[0] == IPPROTO_ICMPV6 ? OTHERS : OURS;
+		len = next == NEXTHDR_AUTH ? (ext[1] + 2) * 4 : (ext[1] + 1) * 8;
+		if (len > left)
+			return OURS;
+		next = ext[0];
+		left -= len;
+		p += len;
+	}
+	return OURS;
+}
+
+/* From the Ethernet header over at most two tags to the IP header. */
+static __always_inline enum verdict walk(void *data, void *end, struct steer_vip_key *key)
+{
+	struct ethhdr *eth = data;
+
+	if ((void *)(eth + 1) > end)
+		return OTHERS;
+	__be16 type = eth->h_proto;
+	void *p = eth + 1;
+#pragma unroll
+	for (int i = 0; i < VLAN_TAGS_MAX; i++) {
+		__be16 *tag = p;
+
+		if (type != bpf_htons(ETH_P_8021Q) && type != bpf_htons(ETH_P_8021AD))
+			break;
+		if (p + 4 > end)
+			return OTHERS;
+		type = tag[1];
+		p += 4;
+	}
+	if (type == bpf_htons(ETH_P_IP))
+		return walk_ipv4(p, end, key);
+	if (type == bpf_htons(ETH_P_IPV6))
+		return walk_ipv6(p, end, key);
+	return OTHERS;
+}
+
+SEC("xdp.frags")
+int steer(struct xdp_md *ctx)
+{
+	void *data = (void *)(long)ctx->data;
+	void *end = (void *)(long)ctx->data_end;
+	struct steer_vip_key key = {};
+
+	switch (walk(data, end, &key)) {
+	case OTHERS:
+		return XDP_PASS;
+	case BY_PORT:
+		if (!vip_has_port(&key))
+			return XDP_PASS;
+		break;
+	case OURS:
+		break;
+	}
+	/* The sockets take single buffers only; what does not fit is dropped where it can be
+	 * counted (older kernels would hand over a cut-off packet). */
+	if (bpf_xdp_get_buff_len(ctx) > frame_max || bpf_xdp_get_buff_len(ctx) > end - data) {
+		__u32 index = STEER_TOO_BIG;
+		__u64 *n = bpf_map_lookup_elem(&steer_counts, &index);
+
+		if (n)
+			(*n)++;
+		return XDP_DROP;
+	}
+	return bpf_redirect_map(&xsks, ctx->rx_queue_index, XDP_DROP);
+}
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";

@@ -1,0 +1,377 @@
+/* Loading, attaching and feeding steer.
+ *
+ * Attached by netlink, not by a BPF link: the program has to outlive the process (its sockets gone,
+ * it drops VIP packets until the next process replaces it), a link would have to be pinned for
+ * that, and a pin in bpffs vanishes with the mount namespace that `ip netns exec` makes. Nor by
+ * libxdp's dispatcher, which not every kernel loads and which would make the replacement
+ * non-atomic.
+ *
+ * A program is ours if it is called "steer"; one of another name is never touched. */
+#include "io/steer.h"
+
+#include <arpa/inet.h>
+#include <assert.h>
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <linux/if_link.h>
+#include <net/if.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "io/port.h"
+#include "io/steer_map.h"
+#include "steer.skel.h"
+
+_Static_assert(STEER_VIPS_MAX == VIPS_MAX, "the map holds every VIP slot");
+
+#define PROGRAM_NAME "steer"
+
+struct steer {
+	unsigned n_ifaces;
+	int ifindexes[IFACES_MAX];
+	struct steer_bpf *bpf[IFACES_MAX];
+	int addrs_fd;
+	int vips_fd;
+};
+
+/* What an interface carries, and how to put it back. */
+struct attached {
+	int fd;		/* program, or -1 for none */
+	uint32_t flags; /* XDP_FLAGS_DRV_MODE or XDP_FLAGS_SKB_MODE */
+};
+
+/* --- libbpf's messages: the kernel's own reason for a refusal is only there ---------------------
+ */
+
+static _Thread_local char last_warning[160];
+
+static int keep_warning(enum libbpf_print_level level, const char *fmt, va_list ap)
+{
+	if (level != LIBBPF_WARN)
+		return 0;
+	int n = vsnprintf(last_warning, sizeof(last_warning), fmt, ap);
+	if (n > (int)sizeof(last_warning) - 1)
+		n = (int)sizeof(last_warning) - 1;
+	while (n > 0 && last_warning[n - 1] == '\n')
+		last_warning[--n] = '\0';
+	return 0;
+}
+
+static int kernel_error(struct error *err, int rc, int ifindex, const char *what)
+{
+	char name[IF_NAMESIZE] = "?";
+
+	if (ifindex)
+		if_indextoname((unsigned)ifindex, name);
+	return error_set(err, rc, "%s%s%s: %s%s%s%s", ifindex ? name : "", ifindex ? ": " : "",
+			 what, strerror(-rc), last_warning[0] ? " (" : "", last_warning,
+			 last_warning[0] ? ")" : "");
+}
+
+/* --- loading ------------------------------------------------------------------------------------
+ */
+
+/* One instance of the program; all but the first use the first one's VIP maps. */
+static int load_one(struct steer *s, unsigned i, uint32_t frame_max, struct error *err)
+{
+	struct steer_bpf *b = steer_bpf__open();
+	int rc = 0;
+
+	last_warning[0] = '\0';
+	if (!b)
+		return kernel_error(err, -errno, 0, "cannot open the steer program");
+	s->bpf[i] = b;
+	b->rodata->frame_max = frame_max;
+	if (i > 0) {
+		rc = bpf_map__reuse_fd(b->maps.vip_addrs, s->addrs_fd);
+		if (rc == 0)
+			rc = bpf_map__reuse_fd(b->maps.vips, s->vips_fd);
+	}
+	if (rc == 0)
+		rc = steer_bpf__load(b);
+	if (rc < 0)
+		return kernel_error(err, rc, 0,
+				    "cannot load the steer program (needs root and Linux 5.18 or "
+				    "later)");
+	if (i == 0) {
+		s->addrs_fd = bpf_map__fd(b->maps.vip_addrs);
+		s->vips_fd = bpf_map__fd(b->maps.vips);
+	}
+	return 0;
+}
+
+int steer_open(unsigned n_ifaces, const int *ifindexes, uint32_t frame_max, struct steer **out,
+	       struct error *err)
+{
+	assert(n_ifaces >= 1 && n_ifaces <= IFACES_MAX);
+	struct steer *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return error_set(err, -ENOMEM, "no memory for steer");
+	libbpf_set_print(keep_warning);
+	s->n_ifaces = n_ifaces;
+	for (unsigned i = 0; i < n_ifaces; i++) {
+		s->ifindexes[i] = ifindexes[i];
+		int rc = load_one(s, i, frame_max, err);
+		if (rc < 0) {
+			steer_close(s);
+			return rc;
+		}
+	}
+	*out = s;
+	return 0;
+}
+
+void steer_close(struct steer *s)
+{
+	if (!s)
+		return;
+	for (unsigned i = s->n_ifaces; i-- > 0;)
+		steer_bpf__destroy(s->bpf[i]);
+	free(s);
+}
+
+int steer_xskmap_fd(const struct steer *s, unsigned iface)
+{
+	assert(iface < s->n_ifaces);
+	return bpf_map__fd(s->bpf[iface]->maps.xsks);
+}
+
+/* --- attaching ----------------------------------------------------------------------------------
+ */
+
+/* What ifindex carries now: 0 (a->fd may be -1), -EPERM with err set for a foreign program. */
+static int find_attached(int ifindex, struct attached *a, struct error *err)
+{
+	LIBBPF_OPTS(bpf_xdp_query_opts, q);
+	struct bpf_prog_info info = {0};
+	uint32_t len = sizeof(info);
+
+	*a = (struct attached){.fd = -1};
+	last_warning[0] = '\0';
+	int rc = bpf_xdp_query(ifindex, 0, &q);
+	if (rc < 0)
+		return kernel_error(err, rc, ifindex, "cannot query the XDP program");
+	uint32_t id = q.drv_prog_id ? q.drv_prog_id : q.skb_prog_id ? q.skb_prog_id : q.hw_prog_id;
+	if (!id)
+		return 0;
+	int fd = bpf_prog_get_fd_by_id(id);
+	if (fd < 0)
+		return kernel_error(err, -errno, ifindex, "cannot look at the XDP program");
+	rc = bpf_obj_get_info_by_fd(fd, &info, &len);
+	if (rc < 0 || q.hw_prog_id || strcmp(info.name, PROGRAM_NAME) != 0) {
+		char name[IF_NAMESIZE] = "?";
+
+		close(fd);
+		if_indextoname((unsigned)ifindex, name);
+		return error_set(err, -EPERM,
+				 "%s: carries another XDP program (\"%s\", id %u), which is left "
+				 "alone; remove it with: ip link set dev %s xdp off",
+				 name, info.name, id, name);
+	}
+	a->fd = fd;
+	a->flags = q.drv_prog_id ? XDP_FLAGS_DRV_MODE : XDP_FLAGS_SKB_MODE;
+	return 0;
+}
+
+/* Put prog_fd (-1: nothing) where old is. Atomic, but for a change of mode. */
+static int replace(int ifindex, const struct attached *old, int prog_fd, uint32_t flags)
+{
+	LIBBPF_OPTS(bpf_xdp_attach_opts, opts, .old_prog_fd = old->fd);
+
+	last_warning[0] = '\0';
+	if (old->fd < 0)
+		return bpf_xdp_attach(ifindex, prog_fd, flags | XDP_FLAGS_UPDATE_IF_NOEXIST, NULL);
+	if (prog_fd < 0)
+		return bpf_xdp_detach(ifindex, old->flags, &opts);
+	if (old->flags == flags)
+		return bpf_xdp_attach(ifindex, prog_fd, flags, &opts);
+
+	int rc = bpf_xdp_detach(ifindex, old->flags, &opts);
+	if (rc < 0)
+		return rc;
+	rc = bpf_xdp_attach(ifindex, prog_fd, flags | XDP_FLAGS_UPDATE_IF_NOEXIST, NULL);
+	if (rc < 0) {
+		char reason[sizeof(last_warning)];
+
+		memcpy(reason, last_warning, sizeof(reason));
+		if (bpf_xdp_attach(ifindex, old->fd, old->flags | XDP_FLAGS_UPDATE_IF_NOEXIST,
+				   NULL) < 0)
+			log_error("steer", "the program found on interface %d is lost", ifindex);
+		memcpy(last_warning, reason, sizeof(reason));
+	}
+	return rc;
+}
+
+static const char *mode_name(uint32_t flags)
+{
+	return flags == XDP_FLAGS_DRV_MODE ? "native" : "generic";
+}
+
+/* Undo the first n replacements of steer_attach. */
+static void put_back(const struct steer *s, const struct attached *old, unsigned n, uint32_t flags)
+{
+	while (n-- > 0) {
+		struct attached now = {bpf_program__fd(s->bpf[n]->progs.steer), flags};
+		int rc = replace(s->ifindexes[n], &now, old[n].fd, old[n].flags);
+
+		if (rc < 0)
+			log_error("steer", "interface %d: what was attached is not restored (%s)",
+				  s->ifindexes[n], strerror(-rc));
+	}
+}
+
+int steer_attach(struct steer *s, uint32_t flags, struct error *err)
+{
+	struct attached old[IFACES_MAX];
+	unsigned n_found = 0;
+	int rc = 0;
+
+	assert(flags == XDP_FLAGS_DRV_MODE || flags == XDP_FLAGS_SKB_MODE);
+	/* Look at all before touching one. */
+	for (; n_found < s->n_ifaces; n_found++) {
+		rc = find_attached(s->ifindexes[n_found], &old[n_found], err);
+		if (rc < 0)
+			goto out;
+	}
+	for (unsigned i = 0; i < s->n_ifaces; i++) {
+		int ifindex = s->ifindexes[i];
+
+		if (old[i].fd >= 0 && old[i].flags != flags)
+			log_warning(
+				"steer",
+				"interface %d: detaching the %s program to attach a %s one (the "
+				"kernel cannot do this in one step: packets of VIPs may reach "
+				"the host in between)",
+				ifindex, mode_name(old[i].flags), mode_name(flags));
+		rc = replace(ifindex, &old[i], bpf_program__fd(s->bpf[i]->progs.steer), flags);
+		if (rc < 0) {
+			char what[64];
+
+			snprintf(what, sizeof(what), "cannot attach the XDP program in %s mode",
+				 mode_name(flags));
+			rc = kernel_error(err, rc, ifindex, what);
+			put_back(s, old, i, flags);
+			goto out;
+		}
+	}
+out:
+	while (n_found-- > 0)
+		if (old[n_found].fd >= 0)
+			close(old[n_found].fd);
+	return rc;
+}
+
+bool steer_found_generic(const struct steer *s)
+{
+	bool found = false;
+
+	for (unsigned i = 0; i < s->n_ifaces && !found; i++) {
+		struct attached a;
+
+		if (find_attached(s->ifindexes[i], &a, NULL) < 0 || a.fd < 0)
+			continue;
+		found = a.flags == XDP_FLAGS_SKB_MODE;
+		close(a.fd);
+	}
+	return found;
+}
+
+int steer_detach(const char *ifname, struct error *err)
+{
+	unsigned ifindex = if_nametoindex(ifname);
+	struct attached a;
+
+	if (!ifindex)
+		return error_set(err, -ENODEV, "%s: no such interface", ifname);
+	libbpf_set_print(keep_warning);
+	int rc = find_attached((int)ifindex, &a, err);
+	if (rc < 0)
+		return rc;
+	if (a.fd < 0)
+		return error_set(err, -ENOENT, "%s: no steer program is attached", ifname);
+	rc = replace((int)ifindex, &a, -1, 0);
+	close(a.fd);
+	if (rc < 0)
+		return kernel_error(err, rc, (int)ifindex, "cannot detach the steer program");
+	return 0;
+}
+
+/* --- maps ---------------------------------------------------------------------------------------
+ */
+
+static struct steer_vip_key vip_key(const struct vip_match *m)
+{
+	static const uint8_t protos[] = {
+		[VIP_TCP] = IPPROTO_TCP, [VIP_UDP] = IPPROTO_UDP, [VIP_ANY] = 0};
+	struct steer_vip_key key = {.port = htons(m->port), .proto = protos[m->protocol]};
+
+	memcpy(key.addr, m->address.b, sizeof(key.addr));
+	return key;
+}
+
+static int map_error(struct error *err, int rc, const char *what)
+{
+	return error_set(err, rc, "steer: cannot %s a VIP: %s", what, strerror(-rc));
+}
+
+int steer_add_vip(struct steer *s, const struct vip_match *m, struct error *err)
+{
+	struct steer_vip_key key = vip_key(m);
+	uint32_t n_vips = 0, one = 1;
+
+	if (bpf_map_update_elem(s->vips_fd, &key, &one, BPF_NOEXIST) < 0)
+		return errno == EEXIST ? 0 : map_error(err, -errno, "add");
+	if (bpf_map_lookup_elem(s->addrs_fd, key.addr, &n_vips) < 0)
+		n_vips = 0;
+	n_vips++;
+	if (bpf_map_update_elem(s->addrs_fd, key.addr, &n_vips, BPF_ANY) < 0) {
+		int rc = -errno;
+
+		bpf_map_delete_elem(s->vips_fd, &key);
+		return map_error(err, rc, "add");
+	}
+	return 0;
+}
+
+int steer_del_vip(struct steer *s, const struct vip_match *m, struct error *err)
+{
+	struct steer_vip_key key = vip_key(m);
+	uint32_t n_vips = 0;
+
+	if (bpf_map_delete_elem(s->vips_fd, &key) < 0)
+		return errno == ENOENT ? 0 : map_error(err, -errno, "remove");
+	if (bpf_map_lookup_elem(s->addrs_fd, key.addr, &n_vips) < 0)
+		return map_error(err, -errno, "remove");
+	if (--n_vips > 0 ? bpf_map_update_elem(s->addrs_fd, key.addr, &n_vips, BPF_EXIST) < 0
+			 : bpf_map_delete_elem(s->addrs_fd, key.addr) < 0)
+		return map_error(err, -errno, "remove");
+	return 0;
+}
+
+uint64_t steer_read_too_big(const struct steer *s)
+{
+	int n_cpus = libbpf_num_possible_cpus();
+	uint32_t key = STEER_TOO_BIG;
+	uint64_t sum = 0;
+
+	if (n_cpus <= 0)
+		return 0;
+	uint64_t *per_cpu = calloc((size_t)n_cpus, sizeof(*per_cpu));
+	if (!per_cpu)
+		return 0;
+	for (unsigned i = 0; i < s->n_ifaces; i++) {
+		int fd = bpf_map__fd(s->bpf[i]->maps.steer_counts);
+
+		if (bpf_map_lookup_elem(fd, &key, per_cpu) < 0)
+			continue;
+		for (int cpu = 0; cpu < n_cpus; cpu++)
+			sum += per_cpu[cpu];
+	}
+	free(per_cpu);
+	return sum;
+}
