@@ -16,8 +16,8 @@ enum learn_kind {
 };
 
 enum learn_ring_id {
-	RING_OPENING,  /* TCP SYN, FIN or RST news; any packet whose DIP or phase differs from those in
-			  its seen entry */
+	RING_OPENING,  /* every TCP SYN, FIN and RST that is news, any packet whose DIP or phase differs
+			  from those in its seen entry */
 	RING_DATAGRAM, /* UDP that the seen cache does not hold, or from too long ago */
 	RING_REFRESH,  /* other packets that it does not hold, or from too long ago; rate-limited */
 	N_LEARN_RINGS,
@@ -100,6 +100,34 @@ struct learn {
 	uint32_t refresh_refill_ms;
 };
 
-/** rings: this worker's three, set up. Continues the sequence numbers that it finds in them. */
+/** rings: this worker's three, set up. Continues the sequence numbers that it finds in them. 0, -ENOMEM,
+ *  or -EINVAL if a ring's size or positions cannot be (nothing is left allocated then). */
 MUST_CHECK int learn_init(struct learn *l, struct learn_ring *const rings[N_LEARN_RINGS]);
 void learn_destroy(struct learn *l);
+
+/** A burst's constants, and what of it could not be told to control. */
+struct learn_burst {
+	uint64_t generation; /* in: of the snapshot that chose the DIPs */
+	uint32_t now_ms;     /* in: low bits of clock_now_ms */
+	uint32_t unlearned;  /* out: carried, though control may not know the flow on this DIP */
+	uint32_t lost[N_LEARN_RINGS]; /* out: records lost, by the ring they were meant for */
+};
+
+/** Tell control about one packet that is about to be sent to f->dip (a usable DIP), if it is news.
+ *  proto: IPPROTO_TCP or IPPROTO_UDP; segment: SEG_* of a TCP packet. False: the news could not be told
+ *  and the VIP wants the packet dropped. Adds to b->unlearned and b->lost. Thread: the worker. Never
+ *  waits. (DESIGN 4.1) */
+MUST_CHECK bool learn_packet(struct learn *l, struct learn_burst *b, const struct lookup *f,
+			     uint8_t proto, uint8_t segment);
+
+/** Where a hash has its place in the seen cache. */
+static ALWAYS_INLINE uint32_t seen_index(uint64_t hash)
+{
+	return (uint32_t)hash & (SEEN_ENTRIES - 1);
+}
+
+/** Ask for what learn_packet will read, as soon as the hash is known. */
+static ALWAYS_INLINE void learn_prefetch(const struct learn *l, uint64_t hash)
+{
+	cpu_prefetch(&l->seen[seen_index(hash)]);
+}

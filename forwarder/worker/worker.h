@@ -10,15 +10,16 @@
 #include "worker/counters.h"
 #include "worker/learn.h"
 
-/* A worker's state is one word; HOLD is or-ed to it by control. */
+/* A worker's state is one word; control or-s HOLD to it, and whoever stops the worker QUIT. */
 enum worker_state { WORKER_RUNNING, WORKER_ASLEEP, WORKER_PARKED, WORKER_STOPPED };
 #define WORKER_HOLD 0x100u
+#define WORKER_QUIT 0x200u
 #define WORKER_STATE_MASK 0xffu
 
 struct worker {
 	CACHE_ALIGNED _Atomic uint32_t state;  /* futex word */
 	_Atomic(const struct snapshot *) snapshot;
-	_Atomic bool stop;
+	CACHE_ALIGNED unsigned first_queue; /* of the next round; from here on the worker's own */
 	unsigned id;
 	int cpu; /* pinned to; -1 = none */
 	struct port *port;
@@ -37,13 +38,15 @@ struct worker_config {
 	struct learn_ring *rings[N_LEARN_RINGS];
 };
 
-/** A worker that does not run yet (state PARKED is never needed: an unstarted one counts as parked).
- *  snapshot must be set by worker_set_snapshot before it starts. */
+/** A worker that does not run yet (STOPPED, which counts as parked). snapshot must be set by
+ *  worker_set_snapshot before it starts. 0, -ENOMEM, or -EINVAL for a ring that cannot be. The port
+ *  and the rings stay the caller's. */
 MUST_CHECK int worker_new(const struct worker_config *c, struct worker **out);
 /** The worker must not run. NULL is fine. */
 void worker_free(struct worker *w);
 
-/** Start the thread / ask it to end and join it. Thread: control or main. */
+/** Start the thread / ask it to end and join it, held or not. A stopped one can be started again; one
+ *  that was not started may be stopped. 0 or a negative error of pthread_create. Thread: main. */
 MUST_CHECK int worker_start(struct worker *w);
 void worker_stop(struct worker *w);
 
@@ -55,9 +58,11 @@ unsigned worker_round(struct worker *w);
 
 /** Ask all to park at their next burst boundary. Thread: control. */
 void workers_hold(struct worker *const *w, unsigned n);
-/** True when every one is parked, asleep (it cannot wake while held) or not started. */
+/** True when every one is parked, asleep (it cannot wake while held) or not started. Means something
+ *  only between hold and release. */
 bool workers_parked(struct worker *const *w, unsigned n);
-/** Wait for that; futex, never spins long. timeout_ms < 0: for ever. 0 or -ETIMEDOUT. */
+/** Wait for that; futex, never spins long. timeout_ms < 0: for ever. 0 or -ETIMEDOUT (the hold is still
+ *  on). */
 MUST_CHECK int workers_wait_parked(struct worker *const *w, unsigned n, int timeout_ms);
 /** Let them go on. */
 void workers_release(struct worker *const *w, unsigned n);
