@@ -1,0 +1,80 @@
+#include "api/server/backend.h"
+
+static void live_change(void *ctx, struct control_request *r)
+{
+	struct api_live *l = ctx;
+
+	control_change(l->control, r);
+}
+
+static struct vip_info *live_read_vips(void *ctx, const char *vip, bool with_dips, size_t *n)
+{
+	struct api_live *l = ctx;
+
+	return control_read_vips(l->control, vip, with_dips, n);
+}
+
+static void live_read_consistency(void *ctx, struct consistency *out)
+{
+	struct api_live *l = ctx;
+
+	control_read_consistency(l->control, out);
+}
+
+static void live_explain(void *ctx, const char *vip, const struct ip_addr *src, uint16_t sport,
+			 uint16_t dport, uint8_t proto, struct explanation *out)
+{
+	struct api_live *l = ctx;
+
+	control_explain(l->control, vip, src, sport, dport, proto, out);
+}
+
+static void live_read_capacity(void *ctx, uint64_t *flows, uint64_t *capacity)
+{
+	struct api_live *l = ctx;
+
+	control_read_capacity(l->control, flows, capacity);
+}
+
+static void add_worker(struct api_traffic *t, const struct worker_counters *c)
+{
+	for (unsigned i = 0; i < t->n_ifaces; i++) {
+		t->ifaces[i].rx_packets += counter_read(&c->rx[i].packets);
+		t->ifaces[i].rx_bytes += counter_read(&c->rx[i].bytes);
+		t->ifaces[i].tx_packets += counter_read(&c->tx[i].packets);
+		t->ifaces[i].tx_bytes += counter_read(&c->tx[i].bytes);
+	}
+	for (unsigned i = 0; i < N_DROP_REASONS; i++)
+		t->drops[i] += counter_read(&c->drops[i]);
+	t->unlearned += counter_read(&c->unlearned);
+	t->lost_openings += counter_read(&c->lost_openings);
+	t->lost_datagrams += counter_read(&c->lost_datagrams);
+	t->lost_refreshes += counter_read(&c->lost_refreshes);
+	t->checksums_completed += counter_read(&c->checksums_completed);
+}
+
+static void live_read_traffic(void *ctx, struct api_traffic *out)
+{
+	struct api_live *l = ctx;
+	const struct xsk_iface *ifaces;
+
+	memset(out, 0, sizeof(*out));
+	out->n_ifaces = xsk_ifaces(l->xsk, &ifaces);
+	for (unsigned i = 0; i < out->n_ifaces; i++)
+		memcpy(out->ifaces[i].name, ifaces[i].name, sizeof(out->ifaces[i].name));
+	for (unsigned i = 0; i < l->n_workers; i++)
+		add_worker(out, l->workers[i]->counters);
+	out->rx_kernel_drops = xsk_rx_kernel_drops(l->xsk);
+}
+
+void api_backend_live(struct api_backend *b, struct api_live *live)
+{
+	b->ctx = live;
+	b->change = live_change;
+	b->read_vips = live_read_vips;
+	b->free_vips = vip_infos_free;
+	b->read_consistency = live_read_consistency;
+	b->explain = live_explain;
+	b->read_capacity = live_read_capacity;
+	b->read_traffic = live_read_traffic;
+}

@@ -1,0 +1,63 @@
+/* What the API asks of the daemon behind it: a table of functions, so that the server can be tested
+ * against answers made up by a test. The live one forwards to control, the workers and the sockets. */
+#pragma once
+
+#include "base/hugemem.h"
+#include "control/control.h"
+#include "io/port_xsk.h"
+
+/** Packet counters of one moment, summed over all workers. */
+struct api_traffic {
+	unsigned n_ifaces;
+	struct {
+		char name[IF_NAMESIZE];
+		uint64_t rx_packets;
+		uint64_t rx_bytes;
+		uint64_t tx_packets;
+		uint64_t tx_bytes;
+	} ifaces[IFACES_MAX];
+	uint64_t drops[N_DROP_REASONS];
+	uint64_t rx_kernel_drops; /* lost before a worker could see them */
+	uint64_t unlearned;
+	uint64_t lost_openings;
+	uint64_t lost_datagrams;
+	uint64_t lost_refreshes;
+	uint64_t checksums_completed;
+};
+
+/** What does not change while the daemon runs. */
+struct api_info {
+	enum state_file_status state_file;
+	enum hugemem_kind lookup_memory;
+	enum hugemem_kind umem_memory;
+	unsigned n_workers;
+	const int *cpus; /* by worker; -1 = not pinned */
+	unsigned n_queues;
+	const struct xsk_queue *queues;
+};
+
+/** All functions may be called by several threads at once and may block for a moment (see
+ *  control/control.h, whose contracts they have). */
+struct api_backend {
+	void *ctx;
+	struct api_info info;
+	void (*change)(void *ctx, struct control_request *r);
+	struct vip_info *(*read_vips)(void *ctx, const char *vip, bool with_dips, size_t *n);
+	void (*free_vips)(struct vip_info *v, size_t n);
+	void (*read_consistency)(void *ctx, struct consistency *out);
+	void (*explain)(void *ctx, const char *vip, const struct ip_addr *src, uint16_t sport,
+			uint16_t dport, uint8_t proto, struct explanation *out);
+	void (*read_capacity)(void *ctx, uint64_t *flows, uint64_t *capacity);
+	void (*read_traffic)(void *ctx, struct api_traffic *out);
+};
+
+/** The running daemon's parts, which stay the caller's and must outlive the backend. */
+struct api_live {
+	struct control *control;
+	struct worker *const *workers;
+	unsigned n_workers;
+	struct xsk *xsk;
+};
+
+/** Fill every function (info is the caller's to fill). live stays the caller's. */
+void api_backend_live(struct api_backend *b, struct api_live *live);

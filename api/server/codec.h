@@ -1,0 +1,21 @@
+/* VIPs and DIPs as JSON. One table a resource lists its members; parsing, printing, null and the
+ * refusal of unknown members all come from it. (API.md; RFC 7396) */
+#pragma once
+
+#include <jansson.h>
+
+#include "control/control.h"
+
+/** Read a request's body: a whole resource (replace: members without default are required) or a merge
+ *  patch. id is the one of the path. Read-only members are skipped, so that what was read can be sent
+ *  back. Every faulty member is appended to errors (pointers into the body); true if there is none,
+ *  and only then *out is written. Thread: any. */
+MUST_CHECK bool codec_parse_vip(const json_t *body, const char *id, bool replace,
+				struct vip_edit *out, struct field_errors *errors);
+MUST_CHECK bool codec_parse_dip(const json_t *body, const char *id, bool replace,
+				struct dip_edit *out, struct field_errors *errors);
+
+/** The resources and what a change did; NULL without memory. Thread: any. */
+MUST_CHECK json_t *codec_print_vip(const struct vip_info *v);
+MUST_CHECK json_t *codec_print_dip(const struct dip_info *d);
+MUST_CHECK json_t *codec_print_change(const struct change_info *c);

@@ -1,0 +1,33 @@
+/* The members of each resource: the tables that parsing and printing share. Offsets are those of
+ * struct vip_info and struct dip_info, which hold the writable part (conf) and what is only shown. */
+#pragma once
+
+#include "control/control.h"
+
+enum field_kind {
+	K_ID,
+	K_ADDRESS,
+	K_U16,
+	K_U32,
+	K_U64,
+	K_WORD, /* an enum */
+	K_FLAG, /* a bool that is shown as a word */
+	K_MAC,  /* has_mac and mac of a dip_conf */
+	K_OBJECT,
+	K_CHANGE, /* a member of answers that is only known to be skipped */
+};
+
+struct field {
+	const char *name; /* NULL ends a table */
+	enum field_kind kind;
+	size_t offset;
+	uint32_t member; /* bit of enum vip_member or dip_member; 0 = read-only */
+	uint32_t max;    /* of integers; 0 = what the model says */
+	bool required;
+	const char *const *words;
+	const struct field *nested;
+};
+
+/** Tables end with a NULL name; the printed order is theirs. */
+extern const struct field vip_fields[];
+extern const struct field dip_fields[];

@@ -1,0 +1,111 @@
+#include <assert.h>
+
+#include "api/server/codec.h"
+#include "api/server/codec_fields.h"
+
+static json_t *print_integer(const struct field *f, const char *at)
+{
+	uint16_t u16;
+	uint32_t u32;
+	uint64_t u64;
+
+	switch (f->kind) {
+	case K_U16:
+		memcpy(&u16, at, sizeof(u16));
+		return json_integer(u16);
+	case K_U32:
+		memcpy(&u32, at, sizeof(u32));
+		return json_integer(u32);
+	default:
+		assert(f->kind == K_U64);
+		memcpy(&u64, at, sizeof(u64));
+		return json_integer((json_int_t)u64);
+	}
+}
+
+static json_t *print_mac(const struct dip_conf *c)
+{
+	char text[MAC_STRLEN];
+
+	return c->has_mac ? json_string(mac_format(c->mac, text)) : json_null();
+}
+
+static json_t *print_address(const char *at)
+{
+	struct ip_addr a;
+	char text[IP_ADDR_STRLEN];
+
+	memcpy(&a, at, sizeof(a));
+	return json_string(ip_addr_format(&a, text));
+}
+
+static json_t *print_word(const struct field *f, const char *at)
+{
+	int word = 0;
+	bool flag;
+
+	if (f->kind == K_FLAG) {
+		memcpy(&flag, at, sizeof(flag));
+		word = flag;
+	} else {
+		memcpy(&word, at, sizeof(word));
+	}
+	return json_string(f->words[word]);
+}
+
+static json_t *print_object(const struct field *table, const char *info);
+
+static json_t *print_field(const struct field *f, const char *info)
+{
+	const char *at = info + f->offset;
+
+	switch (f->kind) {
+	case K_ID:
+		return json_string(at);
+	case K_ADDRESS:
+		return print_address(at);
+	case K_WORD:
+	case K_FLAG:
+		return print_word(f, at);
+	case K_MAC:
+		return print_mac((const struct dip_conf *)(const void *)at);
+	case K_OBJECT:
+		return print_object(f->nested, info);
+	default:
+		return print_integer(f, at);
+	}
+}
+
+static json_t *print_object(const struct field *table, const char *info)
+{
+	json_t *object = json_object();
+
+	for (const struct field *f = table; f->name; f++) {
+		if (f->kind == K_CHANGE)
+			continue;
+		if (json_object_set_new(object, f->name, print_field(f, info))) {
+			json_decref(object);
+			return NULL;
+		}
+	}
+	return object;
+}
+
+json_t *codec_print_vip(const struct vip_info *v)
+{
+	return print_object(vip_fields, (const char *)v);
+}
+
+json_t *codec_print_dip(const struct dip_info *d)
+{
+	return print_object(dip_fields, (const char *)d);
+}
+
+json_t *codec_print_change(const struct change_info *c)
+{
+	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "generation",
+			 (json_int_t)c->generation, "flows_known", (json_int_t)c->flows_known,
+			 "flows_pinned", (json_int_t)c->flows_pinned, "flows_moved",
+			 (json_int_t)c->flows_moved, "dcodes_moved", (json_int_t)c->dcodes_moved,
+			 "build_us", (json_int_t)c->build_us, "pause_us", (json_int_t)c->pause_us);
+}

@@ -1,0 +1,90 @@
+#include "api/server/body.h"
+#include "api/server/change.h"
+#include "api/server/codec.h"
+#include "api/server/problem.h"
+#include "api/server/resources.h"
+
+/* The path's VIP with its DIPs (free with free_vips, *n = 1), or NULL with 404 set. */
+static struct vip_info *read_vip(struct api_request *req, size_t *n, struct api_response *resp)
+{
+	const struct api_backend *b = &req->api->backend;
+	struct vip_info *vip = b->read_vips(b->ctx, req->path_args[0], true, n);
+
+	if (*n)
+		return vip;
+	b->free_vips(vip, *n);
+	problem_set(resp, 404, "no VIP has the id '%s'", req->path_args[0]);
+	return NULL;
+}
+
+void dips_list(struct api_request *req, struct api_response *resp)
+{
+	size_t n = 0;
+	struct vip_info *vip = read_vip(req, &n, resp);
+
+	if (!vip)
+		return;
+	json_t *items = json_array();
+	for (unsigned i = 0; items && i < vip->n_dips; i++) {
+		if (json_array_append_new(items, codec_print_dip(&vip->dips[i]))) {
+			json_decref(items);
+			items = NULL;
+		}
+	}
+	req->api->backend.free_vips(vip, n);
+	response_items(resp, items);
+}
+
+void dip_get(struct api_request *req, struct api_response *resp)
+{
+	size_t n = 0;
+	struct vip_info *vip = read_vip(req, &n, resp);
+	unsigned i = 0;
+
+	if (!vip)
+		return;
+	while (i < vip->n_dips && strcmp(vip->dips[i].conf.id, req->path_args[1]) != 0)
+		i++;
+	if (i < vip->n_dips)
+		response_json(resp, 200, codec_print_dip(&vip->dips[i]));
+	else
+		problem_set(resp, 404, "the VIP '%s' has no DIP '%s'", req->path_args[0],
+			    req->path_args[1]);
+	req->api->backend.free_vips(vip, n);
+}
+
+static void dip_write(struct api_request *req, struct api_response *resp, enum control_op op)
+{
+	struct control_request r;
+	struct field_errors errors = {.n = 0};
+	bool patch = op == OP_DIP_PATCH;
+
+	if (!change_init(req, op, &r, resp))
+		return;
+	json_t *body = body_parse(req, patch, resp);
+	if (!body)
+		return;
+	if (codec_parse_dip(body, r.dip, !patch, &r.dip_edit, &errors))
+		change_run(req, &r, resp);
+	else
+		change_refuse(resp, &errors);
+	json_decref(body);
+}
+
+void dip_put(struct api_request *req, struct api_response *resp)
+{
+	dip_write(req, resp, OP_DIP_PUT);
+}
+
+void dip_patch(struct api_request *req, struct api_response *resp)
+{
+	dip_write(req, resp, OP_DIP_PATCH);
+}
+
+void dip_delete(struct api_request *req, struct api_response *resp)
+{
+	struct control_request r;
+
+	if (change_init(req, OP_DIP_DELETE, &r, resp))
+		change_run(req, &r, resp);
+}

@@ -1,0 +1,28 @@
+#include "api/server/exchange.h"
+
+#include "api/server/problem.h"
+
+const char *request_query(const struct api_request *req, const char *name)
+{
+	for (unsigned i = 0; i < req->n_query; i++)
+		if (!strcmp(req->query[i].name, name))
+			return req->query[i].value;
+	return NULL;
+}
+
+void response_json(struct api_response *resp, unsigned status, json_t *body)
+{
+	if (!body) {
+		problem_set(resp, 500, "out of memory");
+		return;
+	}
+	json_decref(resp->body);
+	resp->status = status;
+	resp->body = body;
+	resp->problem = false;
+}
+
+void response_items(struct api_response *resp, json_t *items)
+{
+	response_json(resp, 200, items ? json_pack("{s:o}", "items", items) : NULL);
+}

@@ -1,0 +1,59 @@
+/* One request and its answer, free of any HTTP library: what http.c fills in, the router and the
+ * resources work on, and http.c sends. */
+#pragma once
+
+#include <jansson.h>
+#include <stdatomic.h>
+
+#include "api/server/backend.h"
+
+#define QUERY_MAX 8    /* parameters of one request */
+#define PATH_ARGS_MAX 2 /* {names} of one path */
+#define BODY_MAX (1u << 20)
+
+/** What all requests share. */
+struct api_context {
+	struct api_backend backend;
+	uint64_t started_ms; /* clock_now_ms */
+	_Atomic bool ready;  /* forwarding; while it is not, changes are refused */
+};
+
+struct api_request {
+	/* in */
+	struct api_context *api;
+	const char *method; /* HEAD counts as GET */
+	const char *target; /* as it stands in the request line */
+	const char *host;   /* headers; NULL = absent */
+	const char *origin;
+	const char *content_type;
+	const char *content_encoding;
+	bool over_unix_socket;
+	const char *body;
+	size_t body_len;
+	bool body_too_large;
+	/* by the router; valid within the handler */
+	const char *path_args[PATH_ARGS_MAX]; /* decoded {names}, in order */
+	unsigned n_query;
+	struct {
+		const char *name;
+		const char *value;
+	} query[QUERY_MAX];
+};
+
+struct api_response {
+	unsigned status;
+	json_t *body; /* owned; NULL = out of memory: http.c sends a fixed text */
+	bool problem; /* application/problem+json */
+	uint32_t retry_after_s; /* 0 = none */
+	char location[192];     /* "" = none */
+	char allow[64];         /* "" = none */
+};
+
+/** Value of a query parameter, or NULL. */
+const char *request_query(const struct api_request *req, const char *name);
+
+/** Answer with a document; takes over body, of which NULL means that memory ran out. */
+void response_json(struct api_response *resp, unsigned status, json_t *body);
+
+/** {"items": items}; takes over items. */
+void response_items(struct api_response *resp, json_t *items);

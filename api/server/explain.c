@@ -1,0 +1,115 @@
+#include <limits.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+
+#include "api/server/problem.h"
+#include "api/server/resources.h"
+
+struct question {
+	const char *vip;
+	struct ip_addr src;
+	uint16_t sport;
+	uint16_t dport;
+	uint8_t proto; /* 0 = the VIP's own */
+};
+
+static void read_port(const struct api_request *req, const char *pointer, bool required,
+		      uint16_t *out, struct field_errors *errors)
+{
+	const char *text = request_query(req, pointer + 1);
+
+	*out = 0;
+	if (!text) {
+		if (required)
+			field_errors_add(errors, pointer, "required", "it must be given");
+		return;
+	}
+	size_t len = strlen(text);
+	unsigned long n = len && len <= 5 && strspn(text, "0123456789") == len
+				  ? strtoul(text, NULL, 10)
+				  : ULONG_MAX;
+	if (n > UINT16_MAX)
+		field_errors_add(errors, pointer, "out_of_range", "0 to 65535");
+	else
+		*out = (uint16_t)n;
+}
+
+/* What the VIP, once known, asks of the question. */
+static void check_against_vip(const struct api_request *req, const struct vip_conf *vip,
+			      struct question *q, struct field_errors *errors)
+{
+	const char *protocol = request_query(req, "protocol");
+
+	read_port(req, "?sport", vip->affinity == AFFINITY_FLOW, &q->sport, errors);
+	read_port(req, "?dport", vip->affinity == AFFINITY_FLOW && !vip->match.port, &q->dport,
+		  errors);
+	if (ip_addr_is_v4(&q->src) != ip_addr_is_v4(&vip->match.address))
+		field_errors_add(errors, "?src", "bad_value",
+				 "an address of the VIP's family is needed");
+	if (!protocol)
+		return;
+	if (!strcmp(protocol, "tcp") && vip->match.protocol != VIP_UDP)
+		q->proto = IPPROTO_TCP;
+	else if (!strcmp(protocol, "udp") && vip->match.protocol != VIP_TCP)
+		q->proto = IPPROTO_UDP;
+	else
+		field_errors_add(errors, "?protocol", "bad_value",
+				 "tcp or udp, as the VIP takes them");
+}
+
+static bool refuse(struct api_response *resp, const struct field_errors *errors)
+{
+	if (!errors->n)
+		return false;
+	problem_set(resp, 400, "query parameter %s: %s", errors->list[0].pointer + 1,
+		    errors->list[0].detail);
+	problem_add_errors(resp, errors);
+	return true;
+}
+
+static bool read_question(const struct api_request *req, struct question *q,
+			  struct api_response *resp)
+{
+	const struct api_backend *b = &req->api->backend;
+	const char *src = request_query(req, "src");
+	struct field_errors errors = {.n = 0};
+	size_t n = 0;
+
+	memset(q, 0, sizeof(*q));
+	q->vip = request_query(req, "vip");
+	if (!q->vip)
+		field_errors_add(&errors, "?vip", "required", "it must be given");
+	if (!src)
+		field_errors_add(&errors, "?src", "required", "it must be given");
+	else if (ip_addr_parse(src, &q->src))
+		field_errors_add(&errors, "?src", "bad_value", "an IPv4 or IPv6 address");
+	if (refuse(resp, &errors))
+		return false;
+	struct vip_info *vip = b->read_vips(b->ctx, q->vip, false, &n);
+	if (n)
+		check_against_vip(req, &vip[0].conf, q, &errors);
+	else
+		problem_set(resp, 404, "no VIP has the id '%s'", q->vip);
+	b->free_vips(vip, n);
+	return n && !refuse(resp, &errors);
+}
+
+void explain_get(struct api_request *req, struct api_response *resp)
+{
+	const struct api_backend *b = &req->api->backend;
+	struct explanation e = {.found = false};
+	struct question q;
+
+	if (!read_question(req, &q, resp))
+		return;
+	b->explain(b->ctx, q.vip, &q.src, q.sport, q.dport, q.proto, &e);
+	if (!e.found) {
+		problem_set(resp, 404, "the VIP '%s' takes no such packet", q.vip);
+		return;
+	}
+	response_json(resp, 200,
+		      json_pack("{s:s, s:o, s:s, s:I, s:I, s:b}", "vip", q.vip, "dip",
+				e.dip[0] ? json_string(e.dip) : json_null(), "reason", e.reason,
+				"dcode", (json_int_t)e.dcode, "generation",
+				(json_int_t)e.generation, "known", (int)e.known));
+}

@@ -1,0 +1,25 @@
+/* The sockets the API is served on: TCP on a loopback address, or a Unix socket of mode 0660. */
+#pragma once
+
+#include <stdbool.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include "base/error.h"
+
+struct listener {
+	int fd; /* listening; -1 = closed */
+	bool is_unix;
+	char path[sizeof(((struct sockaddr_un *)0)->sun_path)]; /* of a Unix socket */
+	dev_t dev; /* the socket file that was made, so that no other is removed */
+	ino_t ino;
+	char text[128]; /* for the log: "127.0.0.1:8080", "unix:/run/concury.sock" */
+};
+
+/** Listen on "ADDR:PORT", "[V6ADDR]:PORT", "localhost:PORT" (port 0: one the kernel picks, see text)
+ *  or "unix:PATH". A socket file that nobody listens on any more is replaced. -EACCES: not a loopback
+ *  address; -EADDRINUSE; -EINVAL; what the kernel says. *out is written only on success. */
+MUST_CHECK int listener_open(const char *spec, struct listener *out, struct error *err);
+
+/** Close (unless fd is -1) and remove the socket file that listener_open made. */
+void listener_close(struct listener *l);

@@ -1,0 +1,24 @@
+/* The functions that answer, one file for each resource; routes.c says which path is whose. All may run
+ * in several threads at once. */
+#pragma once
+
+#include "api/server/exchange.h"
+
+void vips_list(struct api_request *req, struct api_response *resp);
+void vip_get(struct api_request *req, struct api_response *resp);
+void vip_put(struct api_request *req, struct api_response *resp);
+void vip_patch(struct api_request *req, struct api_response *resp);
+void vip_delete(struct api_request *req, struct api_response *resp);
+
+void dips_list(struct api_request *req, struct api_response *resp);
+void dip_get(struct api_request *req, struct api_response *resp);
+void dip_put(struct api_request *req, struct api_response *resp);
+void dip_patch(struct api_request *req, struct api_response *resp);
+void dip_delete(struct api_request *req, struct api_response *resp);
+
+void status_get(struct api_request *req, struct api_response *resp);
+void counters_get(struct api_request *req, struct api_response *resp);
+void consistency_get(struct api_request *req, struct api_response *resp);
+void explain_get(struct api_request *req, struct api_response *resp);
+void livez_get(struct api_request *req, struct api_response *resp);
+void readyz_get(struct api_request *req, struct api_response *resp);

@@ -1,0 +1,26 @@
+#include "api/server/resources.h"
+#include "api/server/router.h"
+
+#define VIP "/v1/vips/{vip}"
+#define DIP VIP "/dips/{dip}"
+
+const struct route api_routes[] = {
+	{"GET", "/v1/vips", vips_list, NULL},
+	{"GET", VIP, vip_get, NULL},
+	{"PUT", VIP, vip_put, "force override_hold"},
+	{"PATCH", VIP, vip_patch, "override_hold"},
+	{"DELETE", VIP, vip_delete, "force override_hold"},
+	{"GET", VIP "/dips", dips_list, NULL},
+	{"GET", DIP, dip_get, NULL},
+	{"PUT", DIP, dip_put, "override_hold"},
+	{"PATCH", DIP, dip_patch, "override_hold"},
+	{"DELETE", DIP, dip_delete, "force override_hold"},
+	{"GET", "/v1/status", status_get, NULL},
+	{"GET", "/v1/counters", counters_get, NULL},
+	{"GET", "/v1/consistency", consistency_get, NULL},
+	{"GET", "/v1/explain", explain_get, "vip src sport dport protocol"},
+	{"GET", "/livez", livez_get, NULL},
+	{"GET", "/readyz", readyz_get, NULL},
+};
+
+const size_t api_n_routes = ARRAY_LEN(api_routes);

@@ -1,0 +1,93 @@
+#include <stdio.h>
+
+#include "api/server/resources.h"
+#include "base/clock.h"
+
+/* From this fill level of the flow table on, status warns: what is forgotten at capacity is no
+ * longer held on its DIP. */
+#define FLOWS_WARN_PERCENT 80
+
+static json_t *print_queues(const struct api_info *info, unsigned worker)
+{
+	json_t *list = json_array();
+
+	for (unsigned i = 0; list && i < info->n_queues; i++) {
+		const struct xsk_queue *q = &info->queues[i];
+		if (q->worker != worker)
+			continue;
+		if (json_array_append_new(list, json_pack("{s:s, s:i, s:s}", "interface", q->iface,
+							  "queue", (int)q->queue, "xdp_mode",
+							  xdp_mode_name(q->mode)))) {
+			json_decref(list);
+			list = NULL;
+		}
+	}
+	return list;
+}
+
+static json_t *print_workers(const struct api_info *info)
+{
+	json_t *list = json_array();
+
+	for (unsigned i = 0; list && i < info->n_workers; i++) {
+		json_t *cpu = info->cpus[i] < 0 ? json_null() : json_integer(info->cpus[i]);
+		if (json_array_append_new(list, json_pack("{s:i, s:o, s:o}", "id", (int)i, "cpu",
+							  cpu, "queues", print_queues(info, i)))) {
+			json_decref(list);
+			list = NULL;
+		}
+	}
+	return list;
+}
+
+static json_t *print_warnings(uint64_t flows, uint64_t capacity)
+{
+	json_t *list = json_array();
+	char text[160];
+
+	if (!capacity || flows * 100 < capacity * FLOWS_WARN_PERCENT)
+		return list;
+	snprintf(text, sizeof(text),
+		 "the flow table is %u%% full: at capacity, flows are forgotten (raise --flows)",
+		 (unsigned)(flows * 100 / capacity));
+	if (json_array_append_new(list, json_string(text))) {
+		json_decref(list);
+		return NULL;
+	}
+	return list;
+}
+
+static const char *state_file_word(enum state_file_status s)
+{
+	switch (s) {
+	case STATE_KEPT:
+		return "kept";
+	case STATE_REPLACED:
+		return "replaced";
+	default:
+		return "new";
+	}
+}
+
+void status_get(struct api_request *req, struct api_response *resp)
+{
+	struct api_context *api = req->api;
+	const struct api_backend *b = &api->backend;
+	struct consistency consistency;
+	uint64_t flows, capacity;
+
+	b->read_consistency(b->ctx, &consistency);
+	b->read_capacity(b->ctx, &flows, &capacity);
+	uint64_t uptime_s = (clock_now_ms() - api->started_ms) / 1000;
+	response_json(resp, 200,
+		      json_pack("{s:s, s:I, s:I, s:b, s:s, s:{s:s, s:s}, s:{s:I, s:I}, s:o, s:o}",
+				"version", CONCURY_VERSION, "uptime_s", (json_int_t)uptime_s,
+				"generation", (json_int_t)consistency.generation, "ready",
+				(int)atomic_load(&api->ready), "state_file",
+				state_file_word(b->info.state_file), "hugepages", "lookup",
+				hugemem_kind_name(b->info.lookup_memory), "umem",
+				hugemem_kind_name(b->info.umem_memory), "flows", "known",
+				(json_int_t)flows, "capacity", (json_int_t)capacity, "warnings",
+				print_warnings(flows, capacity), "workers",
+				print_workers(&b->info)));
+}

@@ -1,0 +1,71 @@
+#include "api/server/body.h"
+#include "api/server/change.h"
+#include "api/server/codec.h"
+#include "api/server/problem.h"
+#include "api/server/resources.h"
+
+void vips_list(struct api_request *req, struct api_response *resp)
+{
+	const struct api_backend *b = &req->api->backend;
+	size_t n = 0;
+	struct vip_info *vips = b->read_vips(b->ctx, NULL, false, &n);
+	json_t *items = json_array();
+
+	for (size_t i = 0; items && i < n; i++) {
+		if (json_array_append_new(items, codec_print_vip(&vips[i]))) {
+			json_decref(items);
+			items = NULL;
+		}
+	}
+	b->free_vips(vips, n);
+	response_items(resp, items);
+}
+
+void vip_get(struct api_request *req, struct api_response *resp)
+{
+	const struct api_backend *b = &req->api->backend;
+	size_t n = 0;
+	struct vip_info *vips = b->read_vips(b->ctx, req->path_args[0], false, &n);
+
+	if (n)
+		response_json(resp, 200, codec_print_vip(&vips[0]));
+	else
+		problem_set(resp, 404, "no VIP has the id '%s'", req->path_args[0]);
+	b->free_vips(vips, n);
+}
+
+static void vip_write(struct api_request *req, struct api_response *resp, enum control_op op)
+{
+	struct control_request r;
+	struct field_errors errors = {.n = 0};
+	bool patch = op == OP_VIP_PATCH;
+
+	if (!change_init(req, op, &r, resp))
+		return;
+	json_t *body = body_parse(req, patch, resp);
+	if (!body)
+		return;
+	if (codec_parse_vip(body, r.vip, !patch, &r.vip_edit, &errors))
+		change_run(req, &r, resp);
+	else
+		change_refuse(resp, &errors);
+	json_decref(body);
+}
+
+void vip_put(struct api_request *req, struct api_response *resp)
+{
+	vip_write(req, resp, OP_VIP_PUT);
+}
+
+void vip_patch(struct api_request *req, struct api_response *resp)
+{
+	vip_write(req, resp, OP_VIP_PATCH);
+}
+
+void vip_delete(struct api_request *req, struct api_response *resp)
+{
+	struct control_request r;
+
+	if (change_init(req, OP_VIP_DELETE, &r, resp))
+		change_run(req, &r, resp);
+}
