@@ -1,0 +1,199 @@
+#include "tests/unit/naive_parse.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+
+#include "tests/unit/frames.h"
+
+struct reader {
+	const uint8_t *b;
+	uint32_t at, end;
+	bool failed;
+};
+
+/* The next n bytes as a number; 0 and failed when they are not there. */
+static uint32_t get(struct reader *r, unsigned n)
+{
+	uint32_t v = 0;
+
+	while (n-- > 0) {
+		if (r->at >= r->end) {
+			r->failed = true;
+			return 0;
+		}
+		v = v << 8 | r->b[r->at++];
+	}
+	return v;
+}
+
+static struct ip_addr get_address(struct reader *r, bool v6)
+{
+	uint8_t b[16];
+
+	for (unsigned i = 0; i < (v6 ? 16 : 4); i++)
+		b[i] = (uint8_t)get(r, 1);
+	if (!v6)
+		return ip_addr_v4(b);
+	struct ip_addr a;
+	memcpy(a.b, b, 16);
+	return a;
+}
+
+static enum parse_result naive_l4(struct reader *r, struct packet *p)
+{
+	uint32_t start = r->at;
+
+	p->l4_offset = (uint16_t)start;
+	if (p->proto != IPPROTO_TCP && p->proto != IPPROTO_UDP)
+		return PARSE_NOT_L4;
+	p->sport_be = htons((uint16_t)get(r, 2));
+	p->dport_be = htons((uint16_t)get(r, 2));
+	p->segment = 0;
+	if (p->proto == IPPROTO_UDP) {
+		uint32_t len = get(r, 2);
+
+		get(r, 2);
+		return r->failed || len < 8 || start + len > r->end ? PARSE_MALFORMED : PARSE_OK;
+	}
+	get(r, 8);
+	uint32_t header_len = (get(r, 1) >> 4) * 4, flags = get(r, 1);
+	get(r, 6);
+	if (r->failed || header_len < 20 || start + header_len > r->end)
+		return PARSE_MALFORMED;
+	if (start + header_len < r->end)
+		p->segment |= SEG_PAYLOAD;
+	if (flags & FRAMES_FIN)
+		p->segment |= SEG_FIN;
+	if (flags & FRAMES_RST)
+		p->segment |= SEG_RST;
+	if ((flags & FRAMES_SYN) && !(flags & FRAMES_ACK) && !(flags & FRAMES_FIN) &&
+	    !(flags & FRAMES_RST))
+		p->segment |= SEG_SYN;
+	return PARSE_OK;
+}
+
+static bool naive_source_routed(struct reader *r, uint32_t end)
+{
+	while (r->at < end) {
+		uint32_t start = r->at, kind = get(r, 1), len, pointer;
+
+		if (kind == 0)
+			return false;
+		if (kind == 1)
+			continue;
+		if (end - start < 3)
+			return false; /* too short for a source route */
+		len = get(r, 1);
+		pointer = get(r, 1);
+		if (len == 0 || start + len > end)
+			return false;
+		if (kind == 131 || kind == 137)
+			return len >= 3 && pointer <= len;
+		r->at = start + len;
+	}
+	return false;
+}
+
+static enum parse_result naive_v4(struct reader *r, struct packet *p)
+{
+	uint32_t start = r->at, first = get(r, 1), header_len = (first & 15) * 4;
+
+	p->is_v6 = false;
+	p->tos = (uint8_t)get(r, 1);
+	p->l3_len = (uint16_t)get(r, 2);
+	get(r, 2);
+	uint32_t frag = get(r, 2);
+	get(r, 1);
+	p->proto = (uint8_t)get(r, 1);
+	get(r, 2);
+	p->src = get_address(r, false);
+	p->dst = get_address(r, false);
+	if (r->failed || first >> 4 != 4 || header_len < 20 || p->l3_len < header_len ||
+	    start + p->l3_len > r->end)
+		return PARSE_MALFORMED;
+	r->end = start + p->l3_len;
+	if (frag & 0x3fff)
+		return PARSE_FRAGMENT;
+	p->keep_checksum = naive_source_routed(r, start + header_len);
+	r->at = start + header_len;
+	return naive_l4(r, p);
+}
+
+static enum parse_result naive_v6(struct reader *r, struct packet *p)
+{
+	uint32_t start = r->at, first = get(r, 4), payload_len = get(r, 2), next = get(r, 1);
+	unsigned n = 0;
+
+	get(r, 1);
+	p->src = get_address(r, true);
+	p->dst = get_address(r, true);
+	if (r->failed || first >> 28 != 6 || start + 40 + payload_len > r->end ||
+	    40 + payload_len > 65535)
+		return PARSE_MALFORMED;
+	p->is_v6 = true;
+	p->keep_checksum = false;
+	p->tos = (uint8_t)(first >> 20);
+	p->l3_len = (uint16_t)(40 + payload_len);
+	r->end = start + p->l3_len;
+	for (; next == 0 || next == 43 || next == 44 || next == 51 || next == 60; n++) {
+		uint32_t ext = r->at, kind = next, len;
+
+		next = get(r, 1);
+		len = get(r, 1);
+		len = kind == 51 ? 4 * (len + 2) : 8 * (len + 1);
+		get(r, 1);
+		uint32_t segments_left = get(r, 1);
+		get(r, 4);
+		if (r->failed || n == 8)
+			return PARSE_MALFORMED;
+		if (kind == 44)
+			return PARSE_FRAGMENT;
+		if (ext + len > r->end || (kind == 0 && n > 0) || (kind == 51 && len < 12))
+			return PARSE_MALFORMED;
+		if (kind == 51 || (kind == 43 && segments_left > 0))
+			p->keep_checksum = true;
+		r->at = ext + len;
+	}
+	p->proto = (uint8_t)next;
+	return naive_l4(r, p);
+}
+
+enum parse_result naive_parse(const uint8_t *data, uint32_t len, struct packet *p)
+{
+	struct reader r = {.b = data, .end = len};
+	uint32_t type;
+
+	memset(p, 0, sizeof(*p));
+	get(&r, 12);
+	type = get(&r, 2);
+	while (!r.failed && (type == 0x8100 || type == 0x88a8)) {
+		if (p->n_vlans == 2)
+			return PARSE_NOT_IP;
+		uint32_t tci = get(&r, 2);
+
+		if (p->n_vlans++ == 0)
+			p->vlan_tci_be = htons((uint16_t)tci);
+		type = get(&r, 2);
+	}
+	if (r.failed)
+		return PARSE_MALFORMED;
+	p->l3_offset = (uint16_t)r.at;
+	if (type == 0x0800)
+		return naive_v4(&r, p);
+	return type == 0x86dd ? naive_v6(&r, p) : PARSE_NOT_IP;
+}
+
+bool naive_packet_equal(const struct packet *x, const struct packet *y, enum parse_result result)
+{
+	if (result == PARSE_MALFORMED || result == PARSE_NOT_IP)
+		return true;
+	bool network = ip_addr_equal(&x->src, &y->src) && ip_addr_equal(&x->dst, &y->dst) &&
+		       x->is_v6 == y->is_v6 && x->l3_offset == y->l3_offset &&
+		       x->l3_len == y->l3_len && x->tos == y->tos && x->n_vlans == y->n_vlans &&
+		       x->vlan_tci_be == y->vlan_tci_be;
+	if (result != PARSE_OK)
+		return network;
+	return network && x->sport_be == y->sport_be && x->dport_be == y->dport_be &&
+	       x->l4_offset == y->l4_offset && x->proto == y->proto && x->segment == y->segment &&
+	       x->keep_checksum == y->keep_checksum;
+}
