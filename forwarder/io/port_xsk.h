@@ -4,6 +4,7 @@
 
 #include <net/if.h>
 
+#include "base/hugemem.h"
 #include "io/port.h"
 #include "io/steer.h"
 
@@ -24,7 +25,7 @@ struct xsk_queue {
 	char iface[IF_NAMESIZE];
 	unsigned queue;
 	unsigned worker;
-	enum xdp_mode mode; /* in use, never auto */
+	enum xdp_mode mode; /* in use, never auto; final after xsk_attach */
 };
 
 /** One interface as found at start. */
@@ -44,7 +45,12 @@ struct xsk;
  *  to 2 s (a dead process's socket is freed late). On failure everything is undone. Thread: main. */
 MUST_CHECK int xsk_open(const struct xsk_config *c, struct xsk **out, struct error *err);
 
-/** Attach (or atomically replace) the steer program on all interfaces. */
+/** Attach (or atomically replace) the steer program on all interfaces, in the driver for zero-copy and
+ *  copy mode, else generic. Auto mode falls back here too when a driver refuses the program; from copy
+ *  to generic only the program's place changes, from zero-copy the sockets are opened anew (the ports
+ *  stay). An earlier process's program found in generic mode makes auto mode stay there, because a
+ *  change would let VIP packets reach the host meanwhile. Workers must not run yet. On failure what
+ *  was attached before still is. Thread: main. */
 MUST_CHECK int xsk_attach(struct xsk *x, struct error *err);
 
 /** Close sockets and UMEM. steer stays attached and drops VIP packets (DESIGN 6), unless it was never
@@ -58,6 +64,14 @@ unsigned xsk_queues(const struct xsk *x, const struct xsk_queue **queues);
 unsigned xsk_ifaces(const struct xsk *x, const struct xsk_iface **ifaces);
 enum hugemem_kind xsk_umem_memory(const struct xsk *x);
 
-/** Kernel-side packets lost before a worker could see them (XDP_STATISTICS: rx_dropped, rx_ring_full,
- *  fill_ring_empty, summed over sockets). Thread: any. */
+/** Packets of VIPs that the kernel lost before a worker could see them, because the worker was too slow
+ *  (XDP_STATISTICS: rx_dropped and rx_ring_full, summed over sockets). Thread: any. */
 uint64_t xsk_rx_kernel_drops(const struct xsk *x);
+
+/** Frames to VIPs that steer dropped because they do not fit a frame of the UMEM or came in several
+ *  buffers (multi-buffer is never enabled): part of the drop reason frame_too_big that no worker
+ *  counts. Thread: any. */
+uint64_t xsk_rx_too_big(const struct xsk *x);
+
+/** The largest MTU that an interface may have. */
+#define XSK_MTU_MAX 3498

@@ -141,6 +141,12 @@ int steer_xskmap_fd(const struct steer *s, unsigned iface)
 	return bpf_map__fd(s->bpf[iface]->maps.xsks);
 }
 
+int steer_program_fd(const struct steer *s, unsigned iface)
+{
+	assert(iface < s->n_ifaces);
+	return bpf_program__fd(s->bpf[iface]->progs.steer);
+}
+
 /* --- attaching ----------------------------------------------------------------------------------
  */
 
@@ -216,7 +222,7 @@ static const char *mode_name(uint32_t flags)
 static void put_back(const struct steer *s, const struct attached *old, unsigned n, uint32_t flags)
 {
 	while (n-- > 0) {
-		struct attached now = {bpf_program__fd(s->bpf[n]->progs.steer), flags};
+		struct attached now = {steer_program_fd(s, n), flags};
 		int rc = replace(s->ifindexes[n], &now, old[n].fd, old[n].flags);
 
 		if (rc < 0)
@@ -248,7 +254,7 @@ int steer_attach(struct steer *s, uint32_t flags, struct error *err)
 				"kernel cannot do this in one step: packets of VIPs may reach "
 				"the host in between)",
 				ifindex, mode_name(old[i].flags), mode_name(flags));
-		rc = replace(ifindex, &old[i], bpf_program__fd(s->bpf[i]->progs.steer), flags);
+		rc = replace(ifindex, &old[i], steer_program_fd(s, i), flags);
 		if (rc < 0) {
 			char what[64];
 

@@ -1,0 +1,78 @@
+#include "io/netdev.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <linux/ethtool.h>
+#include <linux/sockios.h>
+#include <net/if_arp.h>
+#include <stdio.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* RX queues of a driver that has no ethtool channels, by the directories of sysfs. */
+static unsigned count_queue_dirs(const char *name)
+{
+	char path[64];
+	unsigned n = 0;
+
+	snprintf(path, sizeof(path), "/sys/class/net/%s/queues", name);
+	DIR *d = opendir(path);
+	if (!d)
+		return 0;
+	for (const struct dirent *e; (e = readdir(d)) != NULL;)
+		n += strncmp(e->d_name, "rx-", 3) == 0;
+	closedir(d);
+	return n;
+}
+
+static unsigned count_rx_queues(int fd, struct ifreq *req)
+{
+	struct ethtool_channels ch = {.cmd = ETHTOOL_GCHANNELS};
+	unsigned n = 0;
+
+	req->ifr_data = (char *)&ch;
+	if (ioctl(fd, SIOCETHTOOL, req) == 0)
+		n = ch.combined_count + ch.rx_count;
+	if (n == 0)
+		n = count_queue_dirs(req->ifr_name);
+	return n ? n : 1;
+}
+
+int netdev_read(const char *name, struct xsk_iface *out, struct error *err)
+{
+	struct ifreq req = {0};
+	struct xsk_iface i = {0};
+	int rc = 0;
+
+	if (strlen(name) == 0 || strlen(name) >= IFNAMSIZ)
+		return error_set(err, -ENODEV, "'%s': not an interface name", name);
+	memcpy(req.ifr_name, name, strlen(name));
+	memcpy(i.name, name, strlen(name));
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return error_set(err, -errno, "%s: cannot open a socket: %s", name,
+				 strerror(errno));
+	if (ioctl(fd, SIOCGIFINDEX, &req) < 0)
+		goto fail;
+	i.ifindex = req.ifr_ifindex;
+	if (ioctl(fd, SIOCGIFHWADDR, &req) < 0)
+		goto fail;
+	if (req.ifr_hwaddr.sa_family != ARPHRD_ETHER) {
+		rc = error_set(err, -EINVAL, "%s: not an Ethernet interface", name);
+		goto out;
+	}
+	memcpy(i.mac, req.ifr_hwaddr.sa_data, sizeof(i.mac));
+	if (ioctl(fd, SIOCGIFMTU, &req) < 0)
+		goto fail;
+	i.mtu = (unsigned)req.ifr_mtu;
+	i.n_queues = count_rx_queues(fd, &req);
+	*out = i;
+	goto out;
+fail:
+	rc = error_set(err, -errno, "%s: %s", name,
+		       errno == ENODEV ? "no such interface" : strerror(errno));
+out:
+	close(fd);
+	return rc;
+}

@@ -1,0 +1,8 @@
+/* What the kernel says about a network interface. */
+#pragma once
+
+#include "io/port_xsk.h"
+
+/** Fill *out for the interface called name. 0, or negative with err set: -ENODEV, -EINVAL (not
+ *  Ethernet), or what the kernel says. Thread: any. */
+MUST_CHECK int netdev_read(const char *name, struct xsk_iface *out, struct error *err);

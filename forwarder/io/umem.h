@@ -1,0 +1,44 @@
+/* A worker's packet memory: one area registered with the kernel as UMEM, cut into chunks of one frame
+ * each, and the stack of chunks that nobody holds. All calls: the owning worker's thread. */
+#pragma once
+
+#include <assert.h>
+
+#include "base/hugemem.h"
+
+struct umem {
+	uint8_t *area;
+	size_t size;
+	uint32_t chunk; /* bytes, a power of two */
+	uint32_t n_frames;
+	uint32_t n_free;
+	uint64_t *free; /* stack of chunk addresses (offsets in area) */
+	enum hugemem_kind kind;
+};
+
+/** n_frames chunks, all free. 0 or -ENOMEM. */
+MUST_CHECK int umem_init(struct umem *u, uint32_t n_frames, uint32_t chunk);
+
+/** Free the area; the sockets that use it must be closed. A zeroed umem is fine. */
+void umem_destroy(struct umem *u);
+
+/** The chunk that an address lies in. */
+static ALWAYS_INLINE uint64_t umem_chunk(const struct umem *u, uint64_t addr)
+{
+	return addr & ~(uint64_t)(u->chunk - 1);
+}
+
+/** Give back the chunk that addr lies in. Last in, first out: the next frame comes into a chunk that is
+ *  still in the cache. */
+static ALWAYS_INLINE void umem_put(struct umem *u, uint64_t addr)
+{
+	assert(u->n_free < u->n_frames);
+	u->free[u->n_free++] = umem_chunk(u, addr);
+}
+
+/** A free chunk; there must be one. */
+static ALWAYS_INLINE uint64_t umem_get(struct umem *u)
+{
+	assert(u->n_free > 0);
+	return u->free[--u->n_free];
+}

@@ -1,0 +1,231 @@
+/* A frame's way: pool -> fill ring -> (kernel) -> RX ring -> worker -> TX ring of any interface ->
+ * (kernel) -> completion ring of that socket -> pool. Each worker has one pool for all its sockets,
+ * so that forwarding between interfaces copies nothing here. A sent frame belongs to the kernel
+ * until it comes out of the completion ring. */
+#include "io/xsk_driver.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define NO_SOCKET UINT16_MAX
+#define IN_HAND (8 * BURST_MAX) /* frames that a worker may hold in a round */
+#define RETRY_MS 1		/* sleep while frames wait to be sent */
+
+static struct xsk_port *self(struct port *p)
+{
+	return (struct xsk_port *)p;
+}
+
+/* --- the driver's calls: worker's thread, but for wake -------------------------------------------
+ */
+
+static unsigned xsk_rx(struct port *port, unsigned q, struct frame *frames, unsigned n)
+{
+	struct xsk_port *p = self(port);
+	struct xsk_sock *s = &p->socks[q];
+	uint32_t at = 0;
+
+	n = xsk_ring_cons__peek(&s->rx, n, &at);
+	if (n == 0)
+		return 0;
+	for (unsigned i = 0; i < n; i++) {
+		const struct xdp_desc *d = xsk_ring_cons__rx_desc(&s->rx, at + i);
+
+		frames[i] = (struct frame){
+			.data = p->umem.area + d->addr,
+			.len = d->len,
+			.headroom = (uint32_t)(d->addr - umem_chunk(&p->umem, d->addr)),
+			.addr = d->addr,
+			.iface = s->iface,
+		};
+		cpu_prefetch(frames[i].data);
+	}
+	xsk_ring_cons__release(&s->rx, n);
+	s->n_posted -= n;
+	return n;
+}
+
+static unsigned xsk_tx(struct port *port, unsigned iface, const struct frame *frames, unsigned n)
+{
+	struct xsk_port *p = self(port);
+	struct xsk_sock *s = &p->socks[p->tx_socks[iface]];
+	uint32_t at = 0;
+
+	if (s->n_tx_out + n > XSK_TX_SIZE) {
+		xsk_socket_kick(s);
+		xsk_socket_reap(s, &p->umem);
+		if (n > XSK_TX_SIZE - s->n_tx_out)
+			n = XSK_TX_SIZE - s->n_tx_out;
+	}
+	if (n == 0)
+		return 0;
+	uint32_t got = xsk_ring_prod__reserve(&s->tx, n, &at);
+	assert(got == n); /* the ring holds at most what is out */
+	for (unsigned i = 0; i < n; i++) {
+		uint64_t addr = (uint64_t)(frames[i].data - p->umem.area);
+
+		assert(umem_chunk(&p->umem, addr) == umem_chunk(&p->umem, frames[i].addr));
+		*xsk_ring_prod__tx_desc(&s->tx, at + i) =
+			(struct xdp_desc){.addr = addr, .len = frames[i].len};
+	}
+	xsk_ring_prod__submit(&s->tx, n);
+	s->n_tx_out += n;
+	return n;
+}
+
+static void xsk_free(struct port *port, const struct frame *frames, unsigned n)
+{
+	struct xsk_port *p = self(port);
+
+	for (unsigned i = 0; i < n; i++)
+		umem_put(&p->umem, frames[i].addr);
+}
+
+static void xsk_flush(struct port *port)
+{
+	struct xsk_port *p = self(port);
+
+	for (unsigned i = 0; i < port->n_ifaces; i++) {
+		struct xsk_sock *s = &p->socks[p->tx_socks[i]];
+
+		if (s->n_tx_out == 0)
+			continue;
+		xsk_socket_kick(s);
+		xsk_socket_reap(s, &p->umem);
+	}
+	for (unsigned q = 0; q < port->n_queues; q++) {
+		struct xsk_sock *s = &p->socks[q];
+
+		if (XSK_FILL_SIZE - s->n_posted >= BURST_MAX)
+			xsk_socket_refill(s, &p->umem);
+		if (xsk_ring_prod__needs_wakeup(&s->fill))
+			(void)recvfrom(s->fd, NULL, 0, MSG_DONTWAIT, NULL, NULL);
+	}
+}
+
+static bool tx_waits(struct xsk_port *p)
+{
+	for (unsigned i = 0; i < p->port.n_ifaces; i++)
+		if (xsk_socket_tx_waiting(&p->socks[p->tx_socks[i]]))
+			return true;
+	return false;
+}
+
+static void xsk_sleep(struct port *port, int timeout_ms)
+{
+	struct xsk_port *p = self(port);
+	unsigned n = port->n_queues;
+
+	xsk_flush(port);
+	/* What the kernel did not take (link down, device queue full) is offered again soon:
+	 * nothing would wake us for it. */
+	if ((timeout_ms < 0 || timeout_ms > RETRY_MS) && tx_waits(p))
+		timeout_ms = RETRY_MS;
+	if (poll(p->polls, n + 1, timeout_ms) <= 0)
+		return;
+	for (unsigned q = 0; q < n; q++)
+		if (p->polls[q].revents & POLLERR)
+			p->polls[q].fd = -1; /* the interface is gone: never wake for it again */
+	if (p->polls[n].revents) {
+		uint64_t count;
+
+		if (read(p->wake_fd, &count, sizeof(count)) < 0)
+			return; /* EAGAIN: nothing to clear */
+	}
+}
+
+static void xsk_wake(struct port *port)
+{
+	const uint64_t one = 1;
+	int saved = errno;
+
+	/* Fails only if the counter is full, and then it wakes as well. */
+	if (write(self(port)->wake_fd, &one, sizeof(one)) < 0)
+		errno = saved;
+}
+
+static const struct port_driver xsk_driver = {
+	.rx = xsk_rx,
+	.tx = xsk_tx,
+	.free = xsk_free,
+	.flush = xsk_flush,
+	.sleep = xsk_sleep,
+	.wake = xsk_wake,
+};
+
+/* --- set-up: main's thread
+ * ------------------------------------------------------------------------ */
+
+struct xsk_port *xsk_port_new(unsigned n_ifaces)
+{
+	struct xsk_port *p = aligned_alloc(CACHE_LINE, sizeof(*p));
+
+	if (!p)
+		return NULL;
+	memset(p, 0, sizeof(*p));
+	p->port = (struct port){.driver = &xsk_driver, .n_ifaces = n_ifaces};
+	memset(p->tx_socks, 0xff, sizeof(p->tx_socks));
+	p->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (p->wake_fd < 0) {
+		free(p);
+		return NULL;
+	}
+	return p;
+}
+
+void xsk_port_free(struct xsk_port *p)
+{
+	if (!p)
+		return;
+	xsk_port_close(p);
+	close(p->wake_fd);
+	free(p);
+}
+
+int xsk_port_init_umem(struct xsk_port *p, unsigned n_queues, uint32_t chunk)
+{
+	return umem_init(&p->umem,
+			 n_queues * XSK_FILL_SIZE + p->port.n_ifaces * XSK_TX_SIZE + IN_HAND,
+			 chunk);
+}
+
+int xsk_port_add_queue(struct xsk_port *p, unsigned iface, const char *ifname, int ifindex,
+		       unsigned queue, bool zerocopy, uint64_t deadline_ms, struct error *err)
+{
+	unsigned n = p->port.n_queues;
+	struct xsk_sock *s = &p->socks[n];
+	struct xsk_socket_spec spec = {
+		.ifname = ifname,
+		.ifindex = ifindex,
+		.queue = queue,
+		.tx = p->tx_socks[iface] == NO_SOCKET,
+		.zerocopy = zerocopy,
+		.umem = &p->umem,
+		.shared_fd = n == 0 ? -1 : p->socks[0].fd,
+	};
+
+	assert(n < PORT_QUEUES_MAX);
+	int rc = xsk_socket_open(s, &spec, deadline_ms, err);
+	if (rc < 0)
+		return rc;
+	s->iface = (uint16_t)iface;
+	s->queue = (uint16_t)queue;
+	if (spec.tx)
+		p->tx_socks[iface] = (uint16_t)n;
+	p->polls[n] = (struct pollfd){.fd = s->fd, .events = POLLIN};
+	p->port.n_queues = ++n;
+	p->polls[n] = (struct pollfd){.fd = p->wake_fd, .events = POLLIN};
+	return 0;
+}
+
+void xsk_port_close(struct xsk_port *p)
+{
+	/* The first socket owns the UMEM's registration: last. */
+	while (p->port.n_queues > 0)
+		xsk_socket_close(&p->socks[--p->port.n_queues]);
+	umem_destroy(&p->umem);
+	memset(p->tx_socks, 0xff, sizeof(p->tx_socks));
+}
