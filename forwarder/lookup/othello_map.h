@@ -46,14 +46,15 @@ MUST_CHECK int othello_map_write(const struct othello_map *m, struct othello *ou
 
 /** Build a map of n keys at once (fast path of plan): like n adds, with size othello_map_size(n) for
  *  the given seed where that seed is acyclic. clashes[] (n entries, may be NULL when no clash is
- *  possible) receives the indexes of keys left out because an equal hash with another value is
- *  in already (*n_clashes of them); equal hash and equal value is no clash. 0 or -ENOMEM. */
+ *  possible) receives the indexes, ascending, of keys left out because an equal hash with another
+ *  value is in already (*n_clashes of them); equal hash and equal value is no clash. 0, -ENOMEM, or
+ *  -ENOSPC: a clash though clashes was NULL (or no acyclic seed in 64: a broken random source). */
 MUST_CHECK int othello_map_build(struct othello_map **out, uint32_t n, const uint64_t *hashes,
 				 const uint32_t *values, uint64_t seed, uint32_t *clashes,
 				 uint32_t *n_clashes);
 
 /** The same map with exactly these sizes and this seed, for arrays that must come out as they were
- *  before a restart. 0, -ENOMEM, or -ENOSPC if there is a cycle. */
+ *  before a restart. 0, -ENOMEM, or -ENOSPC if there is a cycle or a clash. */
 MUST_CHECK int othello_map_rebuild(struct othello_map **out, uint32_t n, const uint64_t *hashes,
 				   const uint32_t *values, uint64_t seed, uint32_t n_a,
 				   uint32_t n_b);

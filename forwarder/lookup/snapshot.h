@@ -101,7 +101,8 @@ size_t vip_view_dcode_bytes(const struct vip_view *v);
 /** An empty snapshot of this generation with room for n_exact exact entries. */
 MUST_CHECK struct snapshot *snapshot_new(uint64_t generation, uint32_t n_exact);
 
-/** Put a view (the snapshot takes one reference of its own) at v->slot, which must be free. */
+/** Put a view (the snapshot takes one reference of its own) at v->slot. 0, -ENOMEM, or -EEXIST: the
+ *  slot is in use, or an equal match is in already. Thread: control. */
 MUST_CHECK int snapshot_add_vip(struct snapshot *s, struct vip_view *v);
 
 /** Unref all views and free. NULL is fine. No reader may be left. */
@@ -159,6 +160,8 @@ struct lookup {
 	const struct vip_view *vip; /* NULL: skipped, dip untouched */
 	struct flow_key key;
 	uint64_t hash;
+	uint32_t cell_a; /* of the pins; from stage 1 to stage 2 */
+	uint32_t cell_b;
 	uint16_t dip;
 };
 
@@ -174,7 +177,8 @@ uint16_t snapshot_lookup_one(const struct snapshot *s, const struct vip_view *v,
 			     uint32_t *dcode);
 
 /** Add to the exact table of a snapshot that is not visible to workers (not published, or all
- *  parked). 0, or -ENOSPC when exact_limit is reached. Thread: control. */
+ *  parked); a flow that is in gets the new DIP. dip is not DIP_NONE. 0, or -ENOSPC when exact_limit is
+ *  reached. Thread: control. */
 MUST_CHECK int snapshot_exact_add(struct snapshot *s, uint16_t vip_slot, const struct flow_key *key,
 				  uint64_t hash, uint16_t dip);
 

@@ -1,0 +1,347 @@
+/* Which Dcode goes to which gainer decides what a DIP gets back when it returns. Every DIP ranks
+ * the 1024 classes of Dcodes (a Dcode's low 10 bits) by a permutation of its own, drawn from its
+ * id, and a gainer takes those Dcodes first where it ranks the class best in comparison with the
+ * present owner (a Dcode without owner counts as the last in its owner's rank). The comparison is
+ * what makes a DIP find its own again: they are those that it ranks better than the owners who
+ * stood in for it, while what these held before it ranks worse. Taking the gainer's best, whoever
+ * owns them, regains only the DIP's share of them once the table has a history. Ranks hang on the
+ * low bits alone so that doubling the table changes no comparison.
+ *
+ * Dcodes of one class and one owner are alike, so the work is done on such groups: a change costs
+ * O(n + gainers * groups), not a score for each Dcode and gainer. */
+#include "lookup/dcode_table.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CLASSES DCODE_TABLE_MIN
+#define NO_OWNER UINT32_MAX
+
+/* --- ranks ---------------------------------------------------------------------------------------
+ */
+
+static uint64_t mix64(uint64_t x)
+{
+	x ^= x >> 32;
+	x *= 0xd6e8feb86659fd93u;
+	x ^= x >> 32;
+	x *= 0xd6e8feb86659fd93u;
+	return x ^ x >> 32;
+}
+
+/* The rank, 0 the best, that the DIP with this mixed id gives to class c: a permutation of the
+ * classes, by multiplication and xorshift on 10 bits under keys from the id. */
+static uint32_t rank_class(uint64_t key, uint32_t c)
+{
+	const uint32_t mask = CLASSES - 1;
+	uint32_t x = (c ^ (uint32_t)key) & mask;
+
+	for (int i = 0; i < 3; i++) {
+		key >>= 10;
+		x = x * ((uint32_t)key | 1) & mask;
+		x ^= x >> 5;
+		key >>= 10;
+		x = (x + (uint32_t)key) & mask;
+	}
+	return x;
+}
+
+/* --- one change of a table -----------------------------------------------------------------------
+ */
+
+/* What a change knows of each DIP. */
+struct party {
+	uint64_t key;	  /* mixed id */
+	uint32_t held;	  /* Dcodes in the old table */
+	uint32_t quota;	  /* Dcodes in the new one */
+	uint32_t surplus; /* still to give */
+	uint32_t deficit; /* still to get */
+};
+
+/* Dcodes of one class and one owner that may move: list[start .. start + n). */
+struct group {
+	uint32_t owner; /* party, or NO_OWNER */
+	uint16_t class;
+	uint16_t rank; /* that the owner gives the class */
+	uint32_t start;
+	uint32_t n;
+	uint32_t next; /* in its bucket, number + 1; 0 = last */
+};
+
+struct gainer {
+	uint64_t key;
+	unsigned party;
+};
+
+struct change {
+	struct dcode_table table; /* the new table, at first the grown old one */
+	const struct dcode_dip *dips;
+	struct party *parties; /* n_dips */
+	unsigned n_dips;
+	uint32_t *party_of; /* by DIP index: party or NO_OWNER */
+	uint32_t *list;	    /* movable Dcodes, by group; from the front taken */
+	struct group *groups;
+	uint32_t n_groups;
+	uint32_t n_orphans; /* movable Dcodes of no DIP */
+	uint32_t n_moved;
+};
+
+static void change_free(struct change *ch)
+{
+	free(ch->parties);
+	free(ch->party_of);
+	free(ch->list);
+	free(ch->groups);
+}
+
+static int change_alloc(struct change *ch, uint32_t n)
+{
+	ch->table.n = n;
+	ch->table.dcodes = malloc((size_t)n * sizeof(*ch->table.dcodes));
+	ch->parties = calloc(ch->n_dips + 1, sizeof(*ch->parties));
+	ch->party_of = malloc((DIP_INDEX_MAX + 1) * sizeof(*ch->party_of));
+	ch->list = malloc((size_t)n * sizeof(*ch->list));
+	ch->groups = malloc((size_t)n * sizeof(*ch->groups));
+	if (ch->table.dcodes && ch->parties && ch->party_of && ch->list && ch->groups)
+		return 0;
+	free(ch->table.dcodes);
+	change_free(ch);
+	return -ENOMEM;
+}
+
+static void grow_table(const struct dcode_table *old, struct dcode_table *table)
+{
+	for (uint32_t c = 0; c < table->n; c++)
+		table->dcodes[c] = old->n ? old->dcodes[c & (old->n - 1)] : DIP_NONE;
+}
+
+/* Count what each party holds, compute quotas, and who gives or gets how many. */
+static int settle_quotas(struct change *ch)
+{
+	uint32_t *held = calloc(2 * (size_t)ch->n_dips + 1, sizeof(*held));
+	uint32_t *quotas = held + ch->n_dips;
+
+	if (!held)
+		return -ENOMEM;
+	memset(ch->party_of, 0xff, (DIP_INDEX_MAX + 1) * sizeof(*ch->party_of));
+	for (unsigned i = 0; i < ch->n_dips; i++) {
+		assert(ch->dips[i].index != DIP_NONE);
+		assert(ch->party_of[ch->dips[i].index] == NO_OWNER);
+		ch->party_of[ch->dips[i].index] = i;
+	}
+	for (uint32_t c = 0; c < ch->table.n; c++) {
+		uint32_t p = ch->party_of[ch->table.dcodes[c]];
+		if (p != NO_OWNER)
+			held[p]++;
+	}
+	dcode_table_quotas(ch->dips, ch->n_dips, ch->table.n, held, quotas);
+	for (unsigned i = 0; i < ch->n_dips; i++) {
+		ch->parties[i] = (struct party){
+			.key = mix64(ch->dips[i].id),
+			.held = held[i],
+			.quota = quotas[i],
+			.surplus = held[i] > quotas[i] ? held[i] - quotas[i] : 0,
+			.deficit = quotas[i] > held[i] ? quotas[i] - held[i] : 0,
+		};
+	}
+	free(held);
+	return 0;
+}
+
+static bool movable(const struct change *ch, uint32_t c)
+{
+	uint32_t p = ch->party_of[ch->table.dcodes[c]];
+
+	return p == NO_OWNER || ch->parties[p].surplus > 0;
+}
+
+static uint32_t owner_of(const struct change *ch, uint32_t c)
+{
+	return ch->party_of[ch->table.dcodes[c]];
+}
+
+/* Fill list and groups. Dcodes are visited class by class; within a class the groups made so far
+ * are found by owner through last[]. */
+static int make_groups(struct change *ch)
+{
+	const uint32_t n = ch->table.n;
+	uint32_t n_list = 0;
+	/* by party (the last one for NO_OWNER): its group in this class, number + 1 */
+	uint32_t *mine = calloc((size_t)ch->n_dips + 1, sizeof(*mine));
+
+	if (!mine)
+		return -ENOMEM;
+	for (uint32_t class = 0; class < CLASSES; class ++) {
+		uint32_t first = ch->n_groups;
+		for (uint32_t c = class; c < n; c += CLASSES) {
+			if (!movable(ch, c))
+				continue;
+			uint32_t owner = owner_of(ch, c);
+			uint32_t *g = &mine[owner == NO_OWNER ? ch->n_dips : owner];
+			if (*g <= first) {
+				ch->groups[ch->n_groups++] = (struct group){
+					.owner = owner,
+					.class = (uint16_t) class,
+					.rank = (uint16_t)(owner == NO_OWNER
+								   ? CLASSES - 1
+								   : rank_class(
+									     ch->parties[owner].key,
+									     class)),
+				};
+				*g = ch->n_groups;
+			}
+			ch->groups[*g - 1].n++;
+		}
+		for (uint32_t g = first; g < ch->n_groups; g++) {
+			ch->groups[g].start = n_list;
+			n_list += ch->groups[g].n;
+			ch->groups[g].n = 0;
+		}
+		for (uint32_t c = class; c < n; c += CLASSES) {
+			if (!movable(ch, c))
+				continue;
+			uint32_t owner = owner_of(ch, c);
+			struct group *g =
+				&ch->groups[mine[owner == NO_OWNER ? ch->n_dips : owner] - 1];
+			ch->list[g->start + g->n++] = c;
+		}
+	}
+	free(mine);
+	return 0;
+}
+
+/* Give party p Dcodes of group g: as many as it lacks, the group has and its owner can spare. */
+static void take(struct change *ch, struct party *p, uint16_t index, struct group *g)
+{
+	uint32_t n = g->n < p->deficit ? g->n : p->deficit;
+
+	if (g->owner != NO_OWNER) {
+		struct party *owner = &ch->parties[g->owner];
+		if (n > owner->surplus)
+			n = owner->surplus;
+		owner->surplus -= n;
+		if (!owner->surplus)
+			g->n = n; /* what remains of the group stays with its owner */
+	}
+	for (uint32_t i = 0; i < n; i++)
+		ch->table.dcodes[ch->list[g->start + i]] = index;
+	g->start += n;
+	g->n -= n;
+	p->deficit -= n;
+	ch->n_moved += n;
+}
+
+/* Let party i take what it lacks, best comparison first: groups are put into one bucket for each
+ * difference of ranks. Groups that are used up or whose owner has no surplus left are dropped. */
+static void serve(struct change *ch, unsigned i)
+{
+	struct party *p = &ch->parties[i];
+	uint32_t buckets[2 * CLASSES] = {0};
+	uint32_t ranks[CLASSES];
+	uint32_t kept = 0;
+
+	for (uint32_t c = 0; c < CLASSES; c++)
+		ranks[c] = rank_class(p->key, c);
+	for (uint32_t g = 0; g < ch->n_groups; g++) {
+		struct group *group = &ch->groups[g];
+		if (!group->n || (group->owner != NO_OWNER && !ch->parties[group->owner].surplus))
+			continue;
+		ch->groups[kept] = *group;
+		uint32_t *b = &buckets[CLASSES + ranks[group->class] - group->rank];
+		ch->groups[kept].next = *b;
+		*b = ++kept;
+	}
+	ch->n_groups = kept;
+	for (uint32_t b = 0; b < ARRAY_LEN(buckets) && p->deficit; b++) {
+		for (uint32_t g = buckets[b]; g && p->deficit; g = ch->groups[g - 1].next)
+			take(ch, p, ch->dips[i].index, &ch->groups[g - 1]);
+	}
+	assert(!p->deficit);
+}
+
+/* Dcodes of no DIP when nobody has weight. */
+static void clear_table(struct change *ch)
+{
+	for (uint32_t c = 0; c < ch->table.n; c++) {
+		ch->n_moved += ch->table.dcodes[c] != DIP_NONE;
+		ch->table.dcodes[c] = DIP_NONE;
+	}
+}
+
+static int compare_keys(const void *x, const void *y)
+{
+	const struct gainer *a = x;
+	const struct gainer *b = y;
+
+	if (a->key != b->key)
+		return a->key < b->key ? -1 : 1;
+	return a->party < b->party ? -1 : a->party > b->party;
+}
+
+/* Serve all gainers, in an order that does not hang on the caller's. 0 or -ENOMEM. */
+static int serve_all(struct change *ch)
+{
+	struct gainer *gainers = malloc(((size_t)ch->n_dips + 1) * sizeof(*gainers));
+	unsigned n = 0;
+
+	if (!gainers)
+		return -ENOMEM;
+	for (unsigned i = 0; i < ch->n_dips; i++) {
+		if (ch->parties[i].deficit)
+			gainers[n++] = (struct gainer){.key = ch->parties[i].key, .party = i};
+	}
+	qsort(gainers, n, sizeof(*gainers), compare_keys);
+	for (unsigned i = 0; i < n; i++)
+		serve(ch, gainers[i].party);
+	free(gainers);
+	return 0;
+}
+
+static bool any_weight(const struct dcode_dip *dips, unsigned n_dips)
+{
+	for (unsigned i = 0; i < n_dips; i++) {
+		if (dips[i].weight)
+			return true;
+	}
+	return false;
+}
+
+int dcode_table_next(const struct dcode_table *old, const struct dcode_dip *dips, unsigned n_dips,
+		     struct dcode_table *out, uint32_t *n_moved)
+{
+	struct change ch = {.dips = dips, .n_dips = n_dips};
+	int rc = change_alloc(&ch, dcode_table_size(dips, n_dips, old->n));
+
+	if (rc)
+		return rc;
+	grow_table(old, &ch.table);
+	if (!any_weight(dips, n_dips)) {
+		clear_table(&ch);
+	} else if ((rc = settle_quotas(&ch)) || (rc = make_groups(&ch)) || (rc = serve_all(&ch))) {
+		free(ch.table.dcodes);
+		change_free(&ch);
+		return rc;
+	}
+	change_free(&ch);
+	*out = ch.table;
+	if (n_moved)
+		*n_moved = ch.n_moved;
+	return 0;
+}
+
+void dcode_table_count(const uint16_t *dcodes, uint32_t n, uint32_t *counts, uint32_t n_counts)
+{
+	memset(counts, 0, n_counts * sizeof(*counts));
+	for (uint32_t c = 0; c < n; c++) {
+		if (dcodes[c] < n_counts)
+			counts[dcodes[c]]++;
+	}
+}
+
+void dcode_table_destroy(struct dcode_table *t)
+{
+	free(t->dcodes);
+	*t = (struct dcode_table){0};
+}

@@ -1,0 +1,268 @@
+/* Building and freeing snapshots, and their two small hash tables: VIP match and exact flows. Both
+ * are open-addressing tables that are at most half full, probed linearly; the match table is keyed
+ * by a secret of its own, the exact table by the flow's hash, which hangs on the VIP's secret. */
+#include "lookup/snapshot.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/entropy.h"
+
+#define MATCH_ENTRIES_MIN 16u
+
+/* --- one VIP's view ------------------------------------------------------------------------------
+ */
+
+static size_t dcode_bytes(uint32_t n_dcodes)
+{
+	return (size_t)n_dcodes * sizeof(uint16_t);
+}
+
+/* Zeroed memory that begins a cache line. size > 0. */
+static void *alloc_lines(size_t size)
+{
+	size_t rounded = (size + CACHE_LINE - 1) & ~(size_t)(CACHE_LINE - 1);
+	void *p = aligned_alloc(CACHE_LINE, rounded);
+
+	if (p)
+		memset(p, 0, rounded);
+	return p;
+}
+
+struct vip_view *vip_view_new(uint32_t n_dcodes, uint32_t n_dips)
+{
+	struct vip_view *v = alloc_lines(sizeof(*v));
+
+	assert((n_dcodes & (n_dcodes - 1)) == 0 && n_dips <= DIP_INDEX_MAX + 1);
+	if (!v)
+		return NULL;
+	v->refs = 1;
+	v->n_dcodes = n_dcodes;
+	v->n_dips = n_dips;
+	if (n_dcodes)
+		v->dcodes = hugemem_alloc(dcode_bytes(n_dcodes), &v->dcode_memory);
+	if (n_dips)
+		v->dips = alloc_lines(n_dips * sizeof(*v->dips));
+	if ((n_dcodes && !v->dcodes) || (n_dips && !v->dips)) {
+		vip_view_unref(v);
+		return NULL;
+	}
+	return v;
+}
+
+uint16_t *vip_view_dcodes(struct vip_view *v)
+{
+	return (uint16_t *)v->dcodes;
+}
+
+struct dip_view *vip_view_dips(struct vip_view *v)
+{
+	return (struct dip_view *)v->dips;
+}
+
+void vip_view_ref(struct vip_view *v)
+{
+	v->refs++;
+}
+
+void vip_view_unref(struct vip_view *v)
+{
+	if (!v)
+		return;
+	assert(v->refs > 0);
+	if (--v->refs)
+		return;
+	othello_destroy(&v->pins);
+	hugemem_free((void *)v->dcodes, dcode_bytes(v->n_dcodes));
+	free((void *)v->dips);
+	free(v);
+}
+
+size_t vip_view_pin_bytes(const struct vip_view *v)
+{
+	return othello_bytes(&v->pins);
+}
+
+size_t vip_view_dcode_bytes(const struct vip_view *v)
+{
+	return dcode_bytes(v->n_dcodes);
+}
+
+/* --- the snapshot --------------------------------------------------------------------------------
+ */
+
+struct snapshot *snapshot_new(uint64_t generation, uint32_t n_exact)
+{
+	struct snapshot *s = alloc_lines(sizeof(*s));
+	uint64_t entries = 1;
+
+	if (!s)
+		return NULL;
+	s->generation = generation;
+	s->match_seed = entropy_u64();
+	s->match_mask = MATCH_ENTRIES_MIN - 1;
+	s->match = calloc(MATCH_ENTRIES_MIN, sizeof(*s->match));
+	s->exact_limit = n_exact;
+	if (n_exact) {
+		while (entries < 2 * (uint64_t)n_exact)
+			entries *= 2;
+		s->exact = calloc(entries, sizeof(*s->exact));
+		s->exact_mask = (uint32_t)(entries - 1);
+	}
+	if (!s->match || (n_exact && !s->exact)) {
+		snapshot_free(s);
+		return NULL;
+	}
+	return s;
+}
+
+void snapshot_free(struct snapshot *s)
+{
+	if (!s)
+		return;
+	for (unsigned i = 0; i < VIPS_MAX; i++)
+		vip_view_unref(s->vips[i]);
+	free(s->match);
+	free(s->exact);
+	free(s);
+}
+
+/* --- which VIP -----------------------------------------------------------------------------------
+ */
+
+/* Kinds of match, the most specific first. */
+enum match_kind { PORT_PROTO, PORT_ANY, ANYPORT_PROTO, ANYPORT_ANY, N_MATCH_KINDS };
+
+static enum match_kind match_kind(const struct vip_match *m)
+{
+	return (m->port ? PORT_PROTO : ANYPORT_PROTO) + (m->protocol == VIP_ANY);
+}
+
+static uint32_t match_hash(const struct snapshot *s, const struct ip_addr *address, uint16_t port,
+			   enum vip_protocol protocol)
+{
+	uint64_t w[2];
+
+	memcpy(w, address, sizeof(w));
+	uint64_t x = othello_remix(w[0], s->match_seed);
+	x = othello_remix(x ^ w[1], s->match_seed);
+	x = othello_remix(x ^ ((uint64_t)port << 8 | protocol), s->match_seed);
+	return (uint32_t)x & s->match_mask;
+}
+
+static struct vip_view *match_find(const struct snapshot *s, const struct ip_addr *address,
+				   uint16_t port, enum vip_protocol protocol)
+{
+	uint32_t i = match_hash(s, address, port, protocol);
+
+	for (; s->match[i]; i = (i + 1) & s->match_mask) {
+		struct vip_view *v = s->vips[s->match[i] - 1];
+		if (v->match.port == port && v->match.protocol == protocol &&
+		    ip_addr_equal(&v->match.address, address))
+			return v;
+	}
+	return NULL;
+}
+
+static void match_insert(struct snapshot *s, const struct vip_view *v)
+{
+	uint32_t i = match_hash(s, &v->match.address, v->match.port, v->match.protocol);
+
+	while (s->match[i])
+		i = (i + 1) & s->match_mask;
+	s->match[i] = (uint16_t)(v->slot + 1);
+	s->match_kinds |= (uint8_t)(1u << match_kind(&v->match));
+}
+
+static int match_grow(struct snapshot *s)
+{
+	uint32_t entries = (s->match_mask + 1) * 2;
+	uint16_t *bigger = calloc(entries, sizeof(*bigger));
+
+	if (!bigger)
+		return -ENOMEM;
+	free(s->match);
+	s->match = bigger;
+	s->match_mask = entries - 1;
+	for (unsigned i = 0; i < VIPS_MAX; i++) {
+		if (s->vips[i])
+			match_insert(s, s->vips[i]);
+	}
+	return 0;
+}
+
+int snapshot_add_vip(struct snapshot *s, struct vip_view *v)
+{
+	assert(v->slot < VIPS_MAX);
+	if (s->vips[v->slot] || match_find(s, &v->match.address, v->match.port, v->match.protocol))
+		return -EEXIST;
+	if ((s->n_vips + 1) * 2 > s->match_mask + 1 && match_grow(s))
+		return -ENOMEM;
+	vip_view_ref(v);
+	s->vips[v->slot] = v;
+	s->n_vips++;
+	match_insert(s, v);
+	return 0;
+}
+
+const struct vip_view *snapshot_match(const struct snapshot *s, const struct ip_addr *dst,
+				      uint16_t dport, uint8_t proto)
+{
+	enum vip_protocol exact = proto == IPPROTO_TCP ? VIP_TCP : VIP_UDP;
+
+	if (proto != IPPROTO_TCP && proto != IPPROTO_UDP)
+		return NULL;
+	for (unsigned kind = 0; kind < N_MATCH_KINDS; kind++) {
+		if (!(s->match_kinds >> kind & 1))
+			continue;
+		bool any_port = kind == ANYPORT_PROTO || kind == ANYPORT_ANY;
+		bool any_proto = kind == PORT_ANY || kind == ANYPORT_ANY;
+		if (!any_port && !dport)
+			continue; /* 0 is a key's word for any port */
+		const struct vip_view *v =
+			match_find(s, dst, any_port ? 0 : dport, any_proto ? VIP_ANY : exact);
+		if (v)
+			return v;
+	}
+	return NULL;
+}
+
+/* --- exact flows ---------------------------------------------------------------------------------
+ */
+
+/* The entry of a flow, or the free one where it would go. */
+static struct exact_entry *exact_slot(const struct snapshot *s, uint16_t vip_slot,
+				      const struct flow_key *key, uint64_t hash)
+{
+	uint32_t i = (uint32_t)(hash >> 24) & s->exact_mask;
+
+	for (;; i = (i + 1) & s->exact_mask) {
+		struct exact_entry *e = &s->exact[i];
+		if (e->dip == DIP_NONE || (e->vip_slot == vip_slot && flow_key_equal(&e->key, key)))
+			return e;
+	}
+}
+
+int snapshot_exact_add(struct snapshot *s, uint16_t vip_slot, const struct flow_key *key,
+		       uint64_t hash, uint16_t dip)
+{
+	assert(dip != DIP_NONE);
+	if (!s->exact_limit)
+		return -ENOSPC;
+	struct exact_entry *e = exact_slot(s, vip_slot, key, hash);
+	if (e->dip == DIP_NONE) {
+		if (s->n_exact == s->exact_limit)
+			return -ENOSPC;
+		s->n_exact++;
+	}
+	*e = (struct exact_entry){.key = *key, .vip_slot = vip_slot, .dip = dip};
+	return 0;
+}
+
+uint16_t snapshot_exact_find(const struct snapshot *s, uint16_t vip_slot,
+			     const struct flow_key *key, uint64_t hash)
+{
+	return s->n_exact ? exact_slot(s, vip_slot, key, hash)->dip : DIP_NONE;
+}
