@@ -1,0 +1,14 @@
+/* The scripts stay plain .sql files that the sqlite3 shell can run; the assembler puts their bytes
+ * here. Paths are seen from the root of the tree, where the compiler runs. */
+#include "schema/migrations.h"
+
+#define EMBED(symbol, path)                                                                        \
+	extern const char symbol[];                                                                \
+	__asm__(".pushsection .rodata\n" #symbol ":\n\t.incbin \"" path                            \
+		"\"\n\t.byte 0\n\t.popsection\n")
+
+EMBED(migration_0001_initial, "schema/migrations/0001_initial.sql");
+
+const char *const migrations[SCHEMA_VERSION] = {
+	migration_0001_initial,
+};

@@ -1,0 +1,24 @@
+/* The SQLite file: the only place with SQL. It keeps the desired state, seeds, Dcode tables and pins,
+ * and implements control's persist interface with a thread of its own. */
+#pragma once
+
+#include "control/persist.h"
+
+struct store;
+
+/** Open the database, make it if the file is absent (its directory must be there), check it whole
+ *  and bring its schema up to date. It stays locked against other processes until store_close.
+ *  -EINVAL: damaged, not ours, or of a newer schema: nothing was changed. -EBUSY: in use by another
+ *  process. -EROFS: cannot be written. -ENOSPC, -EIO, and errno of open(2) else. Thread: main. */
+MUST_CHECK int store_open(const char *path, struct store **out, struct error *err);
+
+/** Read all of it. *out is the caller's: persist_state_free. -EINVAL: something in it cannot be, err
+ *  names it. Before the first submit. Thread: main. */
+MUST_CHECK int store_load(struct store *s, struct persist_state *out, struct error *err);
+
+/** The interface for control. One user; valid until store_close. */
+struct persist store_persist(struct store *s);
+
+/** End a commit under way, fold the log into the file, unlock. NULL is fine. Thread: main, when the
+ *  user of store_persist has stopped. */
+void store_close(struct store *s);

@@ -1,0 +1,47 @@
+/* The parts of the store that speak SQL. For schema/ alone. */
+#pragma once
+
+#include <sqlite3.h>
+
+#include "control/persist.h"
+
+/* Prepared statements of the write path. */
+enum store_statement {
+	STORE_BEGIN,
+	STORE_COMMIT,
+	STORE_PUT_STATE,
+	STORE_DELETE_VIP,
+	STORE_PUT_VIP,
+	STORE_PUT_LOOKUP,
+	STORE_DELETE_DIPS,
+	STORE_PUT_DIP,
+	N_STORE_STATEMENTS,
+};
+
+struct store_db {
+	sqlite3 *db;
+	char *path;
+	sqlite3_stmt *statements[N_STORE_STATEMENTS];
+	int wal_frames; /* pages in the log since it was last folded into the file */
+};
+
+/** Negative errno of a failed call, and err's message naming the file. rc: SQLite's result code. */
+int store_db_error(const struct store_db *d, int rc, const char *doing, struct error *err);
+
+/** See store_open / store_close. */
+MUST_CHECK int store_db_open(struct store_db *d, const char *path, struct error *err);
+void store_db_close(struct store_db *d);
+
+/** Prepare the statements. */
+MUST_CHECK int store_db_prepare(struct store_db *d, struct error *err);
+
+/** Write one transaction durably, or leave the database as it was. */
+MUST_CHECK int store_db_commit(struct store_db *d, const struct persist_txn *txn,
+			       struct error *err);
+
+/** Fold the log into the file; empty it too if truncate. Best effort: a failure is logged and the log
+ *  goes on. */
+void store_db_checkpoint(struct store_db *d, bool truncate);
+
+/** See store_load. */
+MUST_CHECK int store_db_load(struct store_db *d, struct persist_state *out, struct error *err);

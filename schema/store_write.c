@@ -1,0 +1,241 @@
+/* One publish, one transaction. A VIP is written whole: its DIP rows anew, its Dcodes and pins as
+ * two BLOBs bound in place. What could not be read back is refused before it is written. */
+#include <assert.h>
+#include <errno.h>
+
+#include "base/log.h"
+#include "schema/store_check.h"
+#include "schema/store_db.h"
+
+static const char *const statement_sql[N_STORE_STATEMENTS] = {
+	[STORE_BEGIN] = "BEGIN IMMEDIATE",
+	[STORE_COMMIT] = "COMMIT",
+	[STORE_PUT_STATE] = "UPDATE state SET generation = ?, next_vip_uid = ?, next_dip_uid = ?",
+	[STORE_DELETE_VIP] = "DELETE FROM vip WHERE uid = ?",
+	/* Not REPLACE, which would delete the row and with it its DIPs. */
+	[STORE_PUT_VIP] =
+		"INSERT INTO vip (uid, id, slot, address, port, protocol, mode, affinity,"
+		" on_learn_overflow, drain_timeout_s, closing_pin_s, idle_established_s,"
+		" idle_half_open_s, idle_closing_s, idle_udp_s, deleting, drain_deadline_s)"
+		" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+		" ON CONFLICT (uid) DO UPDATE SET id = excluded.id, slot = excluded.slot,"
+		" address = excluded.address, port = excluded.port, protocol = excluded.protocol,"
+		" mode = excluded.mode, affinity = excluded.affinity,"
+		" on_learn_overflow = excluded.on_learn_overflow,"
+		" drain_timeout_s = excluded.drain_timeout_s,"
+		" closing_pin_s = excluded.closing_pin_s,"
+		" idle_established_s = excluded.idle_established_s,"
+		" idle_half_open_s = excluded.idle_half_open_s,"
+		" idle_closing_s = excluded.idle_closing_s, idle_udp_s = excluded.idle_udp_s,"
+		" deleting = excluded.deleting, drain_deadline_s = excluded.drain_deadline_s",
+	[STORE_PUT_LOOKUP] =
+		"INSERT INTO vip_lookup (vip_uid, seed, pin_seed, pin_n_a, pin_n_b, dcodes, pins)"
+		" VALUES (?, ?, ?, ?, ?, ?, ?)"
+		" ON CONFLICT (vip_uid) DO UPDATE SET seed = excluded.seed,"
+		" pin_seed = excluded.pin_seed, pin_n_a = excluded.pin_n_a,"
+		" pin_n_b = excluded.pin_n_b, dcodes = excluded.dcodes, pins = excluded.pins",
+	[STORE_DELETE_DIPS] = "DELETE FROM dip WHERE vip_uid = ?",
+	[STORE_PUT_DIP] =
+		"INSERT INTO dip (uid, vip_uid, id, dip_index, address, weight, mac, admin_state,"
+		" deleting, drain_deadline_s) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+};
+
+int store_db_prepare(struct store_db *d, struct error *err)
+{
+	for (unsigned i = 0; i < N_STORE_STATEMENTS; i++) {
+		int rc = sqlite3_prepare_v3(d->db, statement_sql[i], -1, SQLITE_PREPARE_PERSISTENT,
+					    &d->statements[i], NULL);
+		if (rc != SQLITE_OK)
+			return store_db_error(d, rc, "use its tables", err);
+	}
+	return 0;
+}
+
+/* Binds one parameter after the other; the first failure stays in rc. */
+struct binder {
+	sqlite3_stmt *statement;
+	int n;
+	int rc;
+};
+
+static struct binder bind_begin(const struct store_db *d, enum store_statement statement)
+{
+	return (struct binder){.statement = d->statements[statement]};
+}
+
+static void bind_int(struct binder *b, int64_t value)
+{
+	if (b->rc == SQLITE_OK)
+		b->rc = sqlite3_bind_int64(b->statement, ++b->n, value);
+}
+
+/* text: NULL is SQL's NULL. It and data below stay the caller's until run. */
+static void bind_text(struct binder *b, const char *text)
+{
+	if (b->rc == SQLITE_OK)
+		b->rc = sqlite3_bind_text(b->statement, ++b->n, text, -1, SQLITE_STATIC);
+}
+
+static void bind_blob(struct binder *b, const void *data, size_t size)
+{
+	if (b->rc == SQLITE_OK) /* a NULL pointer would be SQL's NULL, not an empty BLOB */
+		b->rc = sqlite3_bind_blob64(b->statement, ++b->n, size ? data : "", size,
+					    SQLITE_STATIC);
+}
+
+static int run(struct binder *b)
+{
+	int rc = b->rc == SQLITE_OK ? sqlite3_step(b->statement) : b->rc;
+	int reset = sqlite3_reset(b->statement);
+
+	sqlite3_clear_bindings(b->statement);
+	return rc == SQLITE_DONE ? reset : rc;
+}
+
+static int run_with(const struct store_db *d, enum store_statement statement, int64_t value)
+{
+	struct binder b = bind_begin(d, statement);
+
+	bind_int(&b, value);
+	return run(&b);
+}
+
+static int run_plain(const struct store_db *d, enum store_statement statement)
+{
+	struct binder b = bind_begin(d, statement);
+
+	return run(&b);
+}
+
+static int put_state(const struct store_db *d, const struct persist_txn *txn)
+{
+	struct binder b = bind_begin(d, STORE_PUT_STATE);
+
+	bind_int(&b, (int64_t)txn->generation);
+	bind_int(&b, txn->next_vip_uid);
+	bind_int(&b, (int64_t)txn->next_dip_uid);
+	return run(&b);
+}
+
+static int put_conf(const struct store_db *d, const struct persist_vip *v)
+{
+	const struct vip_conf *c = &v->conf;
+	struct binder b = bind_begin(d, STORE_PUT_VIP);
+	char address[IP_ADDR_STRLEN];
+
+	bind_int(&b, v->uid);
+	bind_text(&b, c->id);
+	bind_int(&b, v->slot);
+	bind_text(&b, ip_addr_format(&c->match.address, address));
+	bind_int(&b, c->match.port);
+	bind_text(&b, vip_protocol_names[c->match.protocol]);
+	bind_text(&b, vip_mode_names[c->mode]);
+	bind_text(&b, vip_affinity_names[c->affinity]);
+	bind_text(&b, learn_overflow_names[c->on_learn_overflow]);
+	bind_int(&b, c->drain_timeout_s);
+	bind_int(&b, c->closing_pin_s);
+	bind_int(&b, c->idle_established_s);
+	bind_int(&b, c->idle_half_open_s);
+	bind_int(&b, c->idle_closing_s);
+	bind_int(&b, c->idle_udp_s);
+	bind_int(&b, v->deleting);
+	bind_int(&b, v->drain_deadline_s);
+	return run(&b);
+}
+
+static int put_lookup(const struct store_db *d, const struct persist_vip *v)
+{
+	struct binder b = bind_begin(d, STORE_PUT_LOOKUP);
+
+	bind_int(&b, v->uid);
+	bind_int(&b, (int64_t)v->seed);
+	bind_int(&b, (int64_t)v->pin_seed);
+	bind_int(&b, v->pin_n_a);
+	bind_int(&b, v->pin_n_b);
+	bind_blob(&b, v->dcodes, v->n_dcodes * sizeof(v->dcodes[0]));
+	bind_blob(&b, v->pins, v->n_pins * sizeof(v->pins[0]));
+	return run(&b);
+}
+
+static int put_dip(const struct store_db *d, uint32_t vip_uid, const struct persist_dip *dip)
+{
+	struct binder b = bind_begin(d, STORE_PUT_DIP);
+	char address[IP_ADDR_STRLEN];
+	char mac[MAC_STRLEN];
+
+	bind_int(&b, (int64_t)dip->uid);
+	bind_int(&b, vip_uid);
+	bind_text(&b, dip->conf.id);
+	bind_int(&b, dip->index);
+	bind_text(&b, ip_addr_format(&dip->conf.address, address));
+	bind_int(&b, dip->conf.weight);
+	bind_text(&b, dip->conf.has_mac ? mac_format(dip->conf.mac, mac) : NULL);
+	bind_text(&b, admin_state_names[dip->conf.admin_state]);
+	bind_int(&b, dip->deleting);
+	bind_int(&b, dip->drain_deadline_s);
+	return run(&b);
+}
+
+static int put_vip(const struct store_db *d, const struct persist_vip *v)
+{
+	int rc = put_conf(d, v);
+
+	if (rc == SQLITE_OK)
+		rc = put_lookup(d, v);
+	if (rc == SQLITE_OK)
+		rc = run_with(d, STORE_DELETE_DIPS, v->uid);
+	for (unsigned i = 0; i < v->n_dips && rc == SQLITE_OK; i++)
+		rc = put_dip(d, v->uid, &v->dips[i]);
+	return rc;
+}
+
+/* Deletions first: a new VIP may take the id, match or slot of one that goes. */
+static int write_all(const struct store_db *d, const struct persist_txn *txn)
+{
+	int rc = put_state(d, txn);
+
+	for (unsigned i = 0; i < txn->n_delete && rc == SQLITE_OK; i++)
+		rc = run_with(d, STORE_DELETE_VIP, txn->delete_uids[i]);
+	for (unsigned i = 0; i < txn->n_put && rc == SQLITE_OK; i++)
+		rc = put_vip(d, txn->put[i]);
+	return rc;
+}
+
+/* A commit to a file that no name leads to any more would be lost with the process. */
+static int check_moved(const struct store_db *d, struct error *err)
+{
+	int moved = 0;
+
+	sqlite3_file_control(d->db, "main", SQLITE_FCNTL_HAS_MOVED, &moved);
+	return moved ? error_set(err, -EIO,
+				 "database %s: moved or removed while in use: put it back, or "
+				 "restart",
+				 d->path)
+		     : 0;
+}
+
+static int roll_back(const struct store_db *d, int rc, struct error *err)
+{
+	int code = store_db_error(d, rc, "write to it", err);
+
+	if (!sqlite3_get_autocommit(d->db) &&
+	    sqlite3_exec(d->db, "ROLLBACK", NULL, NULL, NULL) != SQLITE_OK)
+		log_error("store", "%s: cannot roll back: %s", d->path, sqlite3_errmsg(d->db));
+	return code == -ENOSPC || code == -EROFS ? code : -EIO;
+}
+
+int store_db_commit(struct store_db *d, const struct persist_txn *txn, struct error *err)
+{
+	int rc = store_txn_check(txn, d->path, err);
+
+	if (rc == 0)
+		rc = check_moved(d, err);
+	if (rc < 0)
+		return -EIO;
+	rc = run_plain(d, STORE_BEGIN);
+	if (rc == SQLITE_OK)
+		rc = write_all(d, txn);
+	if (rc == SQLITE_OK)
+		rc = run_plain(d, STORE_COMMIT);
+	return rc == SQLITE_OK ? 0 : roll_back(d, rc, err);
+}
