@@ -1,0 +1,360 @@
+/* concuryd: reads its options, puts the parts together, and waits for the signal to end.
+ *
+ * The order of the start follows from two promises. A start that fails leaves nothing attached, so
+ * the steer program is attached late, when all that can be wrong about the machine or the options
+ * has been found, and taken off again if a thread cannot be made after that, unless it was there
+ * before us. And no packet of a VIP may reach the host's kernel from then on, so steer's maps are
+ * filled before. */
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "api/server/http.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "control/options.h"
+#include "control/preflight.h"
+#include "io/xdp_probe.h"
+#include "schema/store.h"
+
+_Static_assert(OPTIONS_LISTEN_MAX <= LISTENERS_MAX, "every --listen gets a listener");
+
+/* --- the daemon ----------------------------------------------------------------------------------
+ */
+
+struct daemon {
+	const struct options *options;
+	struct http_server *http;
+	struct store *store;
+	struct xsk *xsk;
+	struct state_file *state;
+	struct neighbor *neighbor;
+	struct control *control;
+	bool control_runs;
+	unsigned n_workers;
+	struct worker *workers[STATE_WORKERS_MAX];
+	int cpus[STATE_WORKERS_MAX];
+	bool attached_here[IFACES_MAX]; /* steer was not there before this process */
+	struct api_live live;
+	struct api_context api;
+};
+
+/* Worker i's CPU: the last ones, so that the first is left to control and the kernel; -1 when there
+ * is none of its own. */
+static void choose_cpus(struct daemon *d)
+{
+	int allowed[CPU_SETSIZE];
+	unsigned n = 0;
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	if (sched_getaffinity(0, sizeof(set), &set))
+		CPU_ZERO(&set);
+	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
+		if (CPU_ISSET(cpu, &set))
+			allowed[n++] = cpu;
+	bool pin = n > 1 && d->n_workers <= n;
+	for (unsigned i = 0; i < d->n_workers; i++)
+		d->cpus[i] = pin ? allowed[n - d->n_workers + i] : -1;
+}
+
+static int open_database(struct daemon *d, struct persist_state *boot, struct error *err)
+{
+	const char *path = d->options->database;
+
+	/* The default directory is made; a mistyped one of the operator's own is not. */
+	if (!strcmp(path, OPTIONS_DATABASE) && mkdir(OPTIONS_DATABASE_DIR, 0750) && errno != EEXIST)
+		return error_set(err, -errno, "%s: %s", OPTIONS_DATABASE_DIR, strerror(errno));
+	int rc = store_open(path, &d->store, err);
+	return rc ? rc : store_load(d->store, boot, err);
+}
+
+static int open_sockets(struct daemon *d, struct error *err)
+{
+	const struct options *o = d->options;
+	struct xsk_config c = {
+		.n_ifaces = o->n_ifaces, .n_workers = (unsigned)o->n_workers, .mode = o->xdp_mode};
+
+	memcpy(c.ifaces, o->ifaces, sizeof(c.ifaces));
+	int rc = xsk_open(&c, &d->xsk, err);
+	if (rc)
+		return rc;
+	d->n_workers = xsk_n_workers(d->xsk);
+	choose_cpus(d);
+	return 0;
+}
+
+static int open_state(struct daemon *d, const struct persist_state *boot, struct error *err)
+{
+	struct state_file_config c = {.dir = d->options->state_dir,
+				      .n_flows = d->options->n_flows,
+				      .n_workers = d->n_workers};
+
+	memcpy(c.database_id, boot->database_id, sizeof(c.database_id));
+	return state_file_open(&c, &d->state, err);
+}
+
+static int make_workers(struct daemon *d, struct error *err)
+{
+	for (unsigned i = 0; i < d->n_workers; i++) {
+		struct worker_config c = {.id = i,
+					  .cpu = d->cpus[i],
+					  .port = xsk_port(d->xsk, i),
+					  .checksum = d->options->checksum};
+		for (unsigned r = 0; r < N_LEARN_RINGS; r++)
+			c.rings[r] = state_file_ring(d->state, i, (enum learn_ring_id)r);
+		int rc = worker_new(&c, &d->workers[i]);
+		if (rc)
+			return error_set(err, rc, "worker %u: %s", i, strerror(-rc));
+	}
+	return 0;
+}
+
+/* Takes boot over. */
+static int make_control(struct daemon *d, struct persist_state *boot, struct error *err)
+{
+	const struct xsk_iface *ifaces;
+	struct control_config c = {.n_workers = d->n_workers,
+				   .workers = d->workers,
+				   .state = d->state,
+				   .persist = store_persist(d->store),
+				   .next_hops = neighbor_next_hops(d->neighbor),
+				   .steering = xsk_steering(d->xsk),
+				   .n_ifaces = xsk_ifaces(d->xsk, &ifaces)};
+
+	for (unsigned i = 0; i < c.n_ifaces; i++)
+		c.ifindexes[i] = ifaces[i].ifindex;
+	return control_new(&c, boot, &d->control, err);
+}
+
+/* Everything up to, and without, what outlives a failed start. */
+static int prepare(struct daemon *d, struct error *err)
+{
+	struct persist_state boot = {0};
+
+	int rc = http_open(d->options->listen, d->options->n_listen, &d->http, err);
+	if (rc)
+		return rc;
+	rc = open_database(d, &boot, err);
+	if (rc)
+		return rc;
+	rc = open_sockets(d, err);
+	if (!rc)
+		rc = open_state(d, &boot, err);
+	if (!rc)
+		rc = make_workers(d, err);
+	if (!rc)
+		rc = neighbor_open(&d->neighbor, err);
+	if (rc) {
+		persist_state_free(&boot);
+		return rc;
+	}
+	return make_control(d, &boot, err);
+}
+
+static int attach(struct daemon *d, struct error *err)
+{
+	const struct xsk_iface *ifaces;
+	unsigned n = xsk_ifaces(d->xsk, &ifaces);
+	bool was_there[IFACES_MAX];
+	struct xdp_probe probe;
+
+	for (unsigned i = 0; i < n; i++) {
+		int rc = xdp_probe_read(ifaces[i].ifindex, &probe, err);
+		if (rc)
+			return rc;
+		was_there[i] = probe.id != 0;
+	}
+	int rc = xsk_attach(d->xsk, err);
+	for (unsigned i = 0; !rc && i < n; i++)
+		d->attached_here[i] = !was_there[i];
+	return rc;
+}
+
+static int run_threads(struct daemon *d, struct error *err)
+{
+	for (unsigned i = 0; i < d->n_workers; i++) {
+		int rc = worker_start(d->workers[i]);
+		if (rc)
+			return error_set(err, rc, "worker %u: %s", i, strerror(-rc));
+	}
+	int rc = control_start(d->control, err);
+	if (rc)
+		return rc;
+	d->control_runs = true;
+
+	struct api_backend *b = &d->api.backend;
+	d->live = (struct api_live){.control = d->control,
+				    .workers = d->workers,
+				    .n_workers = d->n_workers,
+				    .xsk = d->xsk};
+	api_backend_live(b, &d->live);
+	b->info.state_file = state_file_status(d->state);
+	b->info.lookup_memory = hugemem_probe();
+	b->info.umem_memory = xsk_umem_memory(d->xsk);
+	b->info.n_workers = d->n_workers;
+	b->info.cpus = d->cpus;
+	b->info.n_queues = xsk_queues(d->xsk, &b->info.queues);
+	d->api.started_ms = clock_now_ms();
+	return http_start(d->http, &d->api, err);
+}
+
+/* Ends what runs and frees everything, however far the start came. steer stays attached. */
+static void stop(struct daemon *d)
+{
+	atomic_store(&d->api.ready, false);
+	http_close(d->http);
+	if (d->control_runs)
+		control_stop(d->control);
+	for (unsigned i = 0; i < d->n_workers; i++)
+		if (d->workers[i] && d->workers[i]->started)
+			worker_stop(d->workers[i]);
+	control_free(d->control);
+	if (d->neighbor)
+		neighbor_close(d->neighbor);
+	for (unsigned i = 0; i < d->n_workers; i++)
+		worker_free(d->workers[i]);
+	state_file_close(d->state);
+	xsk_close(d->xsk);
+	store_close(d->store);
+}
+
+static void undo_attach(const struct daemon *d)
+{
+	struct error err;
+
+	for (unsigned i = 0; i < d->options->n_ifaces; i++)
+		if (d->attached_here[i] && steer_detach(d->options->ifaces[i], &err))
+			log_error("concuryd", "%s", err.message);
+}
+
+static void log_ready(const struct daemon *d)
+{
+	const struct api_info *info = &d->api.backend.info;
+
+	for (unsigned i = 0; i < info->n_queues; i++)
+		log_info("concuryd", "%s: queue %u to worker %u, XDP mode %s",
+			 info->queues[i].iface, info->queues[i].queue, info->queues[i].worker,
+			 xdp_mode_name(info->queues[i].mode));
+	log_info("concuryd", "huge pages: lookup %s, UMEM %s; room for %llu flows",
+		 hugemem_kind_name(info->lookup_memory), hugemem_kind_name(info->umem_memory),
+		 (unsigned long long)state_file_n_flows(d->state));
+	for (unsigned i = 0; i < http_n_listeners(d->http); i++)
+		log_info("concuryd", "API on %s", http_listener_text(d->http, i));
+	log_info("concuryd", "version " CONCURY_VERSION ", workers: %u, ready", d->n_workers);
+}
+
+static int run(const struct options *o)
+{
+	struct daemon d = {.options = o};
+	struct error err = {""};
+	sigset_t ends;
+	int signal_number;
+
+	/* Blocked in every thread; a second one waits, and is harmless. */
+	sigemptyset(&ends);
+	sigaddset(&ends, SIGTERM);
+	sigaddset(&ends, SIGINT);
+	pthread_sigmask(SIG_BLOCK, &ends, NULL);
+	signal(SIGPIPE, SIG_IGN);
+
+	int rc = prepare(&d, &err);
+	if (!rc)
+		rc = attach(&d, &err);
+	if (!rc)
+		rc = run_threads(&d, &err);
+	if (rc) {
+		undo_attach(&d);
+		stop(&d);
+		log_error("concuryd", "%s", err.message);
+		return 1;
+	}
+	atomic_store(&d.api.ready, true);
+	log_ready(&d);
+	sigwait(&ends, &signal_number);
+	log_info("concuryd", "%s: ending (steer stays attached and drops packets of VIPs)",
+		 signal_number == SIGTERM ? "SIGTERM" : "SIGINT");
+	stop(&d);
+	return 0;
+}
+
+/* --- the other actions ---------------------------------------------------------------------------
+ */
+
+static int detach(const struct options *o)
+{
+	struct error err;
+	int status = 0;
+
+	for (unsigned i = 0; i < o->n_ifaces; i++) {
+		if (!steer_detach(o->ifaces[i], &err)) {
+			log_info("concuryd", "%s: steer is detached", o->ifaces[i]);
+			continue;
+		}
+		log_error("concuryd", "%s", err.message);
+		status = 1;
+	}
+	return status;
+}
+
+static int check(const struct options *o)
+{
+	struct preflight p = {.n_ifaces = o->n_ifaces,
+			      .ifaces = o->ifaces,
+			      .database = o->database,
+			      .state_dir = o->state_dir,
+			      .n_workers = (unsigned)o->n_workers,
+			      .n_flows = o->n_flows};
+	struct persist_state boot = {0};
+	struct vip_conf *vips = NULL;
+	struct store *store = NULL;
+	struct error err = {""};
+	int rc = 0;
+
+	if (access(o->database, F_OK) == 0) {
+		rc = store_open(o->database, &store, &err);
+		if (!rc)
+			rc = store_load(store, &boot, &err);
+	}
+	if (rc)
+		p.database_fault = err.message;
+	p.database_in_use = rc == -EBUSY;
+	if (!rc && boot.n_vips)
+		vips = calloc(boot.n_vips, sizeof(*vips));
+	for (; vips && p.n_vips < boot.n_vips; p.n_vips++)
+		vips[p.n_vips] = boot.vips[p.n_vips].conf;
+	p.vips = vips;
+	unsigned n_blocking = preflight_run(&p, stdout);
+	free(vips);
+	if (!rc)
+		persist_state_free(&boot);
+	store_close(store);
+	return n_blocking ? 1 : 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct options o;
+	struct error err;
+
+	if (options_parse(argc, argv, &o, &err)) {
+		log_error("concuryd", "%s", err.message);
+		return 1;
+	}
+	switch (o.action) {
+	case ACTION_HELP:
+		return fputs(options_help, stdout) < 0;
+	case ACTION_VERSION:
+		return puts("concuryd " CONCURY_VERSION) < 0;
+	case ACTION_DETACH:
+		return detach(&o);
+	case ACTION_CHECK:
+		return check(&o);
+	default:
+		return run(&o);
+	}
+}
