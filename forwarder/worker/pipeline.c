@@ -1,0 +1,267 @@
+/* A burst's stages, each a short loop over all its frames, so that what one stage asks memory for
+ * has arrived when the next one reads it.
+ *
+ * A frame is alive while its lookup names a VIP; a stage that ends it sets a reason and takes the
+ * VIP away, so later stages pass it by. What is alive after the last stage is sent, and what the
+ * egress ring does not take is dropped there: so each frame leaves by exactly one exit, and
+ * received = sent + the sum of the drops holds after every burst.
+ *
+ * Learning comes before everything that can still end a frame except the lack of a DIP: a flow
+ * whose next hop is not resolved yet, say, has its DIP all the same, and keeps it. */
+#include "worker/pipeline.h"
+
+#include <arpa/inet.h>
+#include <assert.h>
+
+#include "packet/rewrite.h"
+
+struct burst {
+	struct worker *w;
+	const struct snapshot *s;
+	struct frame *frames;
+	unsigned n;
+	uint32_t egress; /* bit i: a frame goes out by interface i */
+	struct packet packets[BURST_MAX];
+	struct lookup flows[BURST_MAX];
+	uint32_t len_in[BURST_MAX]; /* frame length as received */
+	uint8_t reason[BURST_MAX];  /* enum drop_reason of a frame that is not alive */
+};
+
+static ALWAYS_INLINE void end(struct burst *b, unsigned i, enum drop_reason reason)
+{
+	b->reason[i] = (uint8_t)reason;
+	b->flows[i].vip = NULL;
+}
+
+static ALWAYS_INLINE const struct dip_view *dip_of(const struct lookup *f)
+{
+	return &f->vip->dips[f->dip];
+}
+
+static ALWAYS_INLINE void traffic_add(struct traffic_counter *c, uint64_t packets, uint64_t bytes)
+{
+	counter_add(&c->packets, packets);
+	counter_add(&c->bytes, bytes);
+}
+
+/* Frames of one queue come by one interface almost always: add up as long as it stays the same. */
+static void count_received(struct burst *b)
+{
+	struct traffic_counter *rx = b->w->counters->rx;
+	unsigned first = 0;
+	uint64_t bytes = 0;
+
+	for (unsigned i = 0; i < b->n; i++) {
+		const struct frame *f = &b->frames[i];
+		if (f->iface != b->frames[first].iface) {
+			traffic_add(&rx[b->frames[first].iface], i - first, bytes);
+			first = i;
+			bytes = 0;
+		}
+		bytes += f->len;
+		b->len_in[i] = f->len;
+	}
+	traffic_add(&rx[b->frames[first].iface], b->n - first, bytes);
+	counter_add(&b->w->counters->bursts, 1);
+}
+
+/* steer passes on only what goes to a VIP's address, so "not IP" can be but a frame that the VIP
+ * set has moved away under: as no_vip says. */
+static enum drop_reason reason_of_parse(enum parse_result r)
+{
+	switch (r) {
+	case PARSE_FRAGMENT:
+		return DROP_fragment;
+	case PARSE_NOT_L4:
+		return DROP_not_l4;
+	case PARSE_NOT_IP:
+		return DROP_no_vip;
+	default:
+		return DROP_malformed;
+	}
+}
+
+static void parse(struct burst *b)
+{
+	for (unsigned i = 0; i < b->n; i++)
+		cpu_prefetch(b->frames[i].data);
+	for (unsigned i = 0; i < b->n; i++) {
+		const struct frame *f = &b->frames[i];
+		enum parse_result r = parse_packet(f->data, f->len, &b->packets[i]);
+		b->reason[i] = N_DROP_REASONS;
+		if (unlikely(f->more))
+			b->reason[i] = DROP_frame_too_big;
+		else if (unlikely(r != PARSE_OK))
+			b->reason[i] = reason_of_parse(r);
+	}
+}
+
+/* Which VIP, and which flow of it. */
+static void classify(struct burst *b)
+{
+	for (unsigned i = 0; i < b->n; i++) {
+		const struct packet *p = &b->packets[i];
+		struct lookup *f = &b->flows[i];
+		f->vip = NULL;
+		if (b->reason[i] != N_DROP_REASONS)
+			continue;
+		f->vip = snapshot_match(b->s, &p->dst, ntohs(p->dport_be), p->proto);
+		if (f->vip)
+			flow_key_of(f->vip, &p->src, p->sport_be, p->dport_be, p->proto, &f->key);
+		else
+			b->reason[i] = DROP_no_vip;
+	}
+}
+
+static void look_up(struct burst *b)
+{
+	snapshot_lookup_prepare(b->s, b->flows, b->n);
+	for (unsigned i = 0; i < b->n; i++)
+		if (b->flows[i].vip)
+			learn_prefetch(&b->w->learn, b->flows[i].hash);
+	snapshot_lookup_burst(b->s, b->flows, b->n);
+}
+
+static void count_learning(struct worker_counters *c, const struct learn_burst *lb)
+{
+	if (lb->unlearned)
+		counter_add(&c->unlearned, lb->unlearned);
+	if (lb->lost[RING_OPENING])
+		counter_add(&c->lost_openings, lb->lost[RING_OPENING]);
+	if (lb->lost[RING_DATAGRAM])
+		counter_add(&c->lost_datagrams, lb->lost[RING_DATAGRAM]);
+	if (lb->lost[RING_REFRESH])
+		counter_add(&c->lost_refreshes, lb->lost[RING_REFRESH]);
+}
+
+static void learn(struct burst *b, uint64_t now_ms)
+{
+	struct learn_burst lb = {.generation = b->s->generation, .now_ms = (uint32_t)now_ms};
+
+	for (unsigned i = 0; i < b->n; i++) {
+		const struct packet *p = &b->packets[i];
+		struct lookup *f = &b->flows[i];
+		if (!f->vip)
+			continue;
+		if (unlikely(!dip_of(f)->usable)) /* DIP_NONE never is */
+			end(b, i, DROP_no_dip);
+		else if (unlikely(!learn_packet(&b->w->learn, &lb, f, p->proto, p->segment)))
+			end(b, i, DROP_learn_overflow);
+		else if (unlikely(!dip_of(f)->resolved))
+			end(b, i, DROP_no_neighbor);
+	}
+	count_learning(b->w->counters, &lb);
+}
+
+static enum rewrite_result rewrite_frame(struct frame *frame, const struct packet *p,
+					 const struct lookup *f)
+{
+	const struct dip_view *d = dip_of(f);
+	struct rewrite_to to = {
+		.address = d->address,
+		.dst_mac = d->dst_mac,
+		.src_mac = d->src_mac,
+		.mtu = d->mtu,
+		.hash = f->hash,
+	};
+
+	if (f->vip->mode == VIP_IPIP)
+		return rewrite_ipip(&frame->data, &frame->len, frame->headroom, p, &to);
+	return rewrite_l2(frame->data, frame->len, p, &to);
+}
+
+static enum drop_reason reason_of_rewrite(enum rewrite_result r)
+{
+	switch (r) {
+	case REWRITE_NO_HEADROOM:
+		return DROP_no_headroom;
+	case REWRITE_FAMILY:
+		return DROP_family_mismatch;
+	default:
+		return DROP_frame_too_big;
+	}
+}
+
+static void rewrite(struct burst *b)
+{
+	uint64_t completed = 0;
+
+	for (unsigned i = 0; i < b->n; i++) {
+		const struct lookup *f = &b->flows[i];
+		if (!f->vip)
+			continue;
+		completed += checksum_apply(b->w->checksum, b->frames[i].data, &b->packets[i]);
+		enum rewrite_result r = rewrite_frame(&b->frames[i], &b->packets[i], f);
+		if (unlikely(r != REWRITE_OK))
+			end(b, i, reason_of_rewrite(r));
+		else
+			b->egress |= 1u << dip_of(f)->egress;
+	}
+	if (completed)
+		counter_add(&b->w->counters->checksums_completed, completed);
+}
+
+/* Send what goes out by one interface; frames that its ring does not take end as tx_full. */
+static void send_by(struct burst *b, unsigned iface)
+{
+	struct worker_counters *c = b->w->counters;
+	struct frame out[BURST_MAX];
+	uint8_t from[BURST_MAX];
+	unsigned n = 0;
+	uint64_t bytes = 0;
+
+	assert(iface < b->w->port->n_ifaces);
+	for (unsigned i = 0; i < b->n; i++) {
+		const struct lookup *f = &b->flows[i];
+		if (!f->vip || dip_of(f)->egress != iface)
+			continue;
+		out[n] = b->frames[i];
+		from[n++] = (uint8_t)i;
+	}
+	unsigned sent = port_tx(b->w->port, iface, out, n);
+	for (unsigned k = 0; k < sent; k++) {
+		traffic_add(&c->dips[dip_of(&b->flows[from[k]])->counter], 1, b->len_in[from[k]]);
+		bytes += out[k].len;
+	}
+	traffic_add(&c->tx[iface], sent, bytes);
+	for (unsigned k = sent; k < n; k++)
+		end(b, from[k], DROP_tx_full);
+}
+
+static void free_ended(struct burst *b)
+{
+	struct frame out[BURST_MAX];
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < b->n; i++) {
+		if (likely(b->flows[i].vip))
+			continue;
+		counter_add(&b->w->counters->drops[b->reason[i]], 1);
+		out[n++] = b->frames[i];
+	}
+	if (n)
+		port_free(b->w->port, out, n);
+}
+
+void pipeline_burst(struct worker *w, const struct snapshot *s, struct frame *frames, unsigned n,
+		    uint64_t now_ms)
+{
+	struct burst b;
+
+	if (n == 0)
+		return;
+	b.w = w;
+	b.s = s;
+	b.frames = frames;
+	b.n = n;
+	b.egress = 0;
+	count_received(&b);
+	parse(&b);
+	classify(&b);
+	look_up(&b);
+	learn(&b, now_ms);
+	rewrite(&b);
+	for (uint32_t left = b.egress; left; left &= left - 1)
+		send_by(&b, (unsigned)__builtin_ctz(left));
+	free_ended(&b);
+}
