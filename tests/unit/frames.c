@@ -193,6 +193,16 @@ static uint16_t pseudo_sum(const struct frames_spec *s, uint8_t proto, uint32_t 
 	return frames_sum16(NULL, 0, (uint32_t)sum + len);
 }
 
+/* full with one bit flipped, so that it is neither "none" nor looks partial. */
+static uint16_t wrong_sum(uint16_t full, uint16_t pseudo)
+{
+	uint16_t wrong = full ^ 0x0100;
+
+	for (unsigned bit = 9; wrong == 0 || wrong == pseudo; bit++)
+		wrong = full ^ (uint16_t)(1u << bit);
+	return wrong;
+}
+
 static void set_l4_sum(uint8_t *l4, uint32_t len, const struct frames_spec *s, uint8_t proto)
 {
 	uint8_t *field = l4 + (proto == IPPROTO_TCP ? 16 : 6);
@@ -209,7 +219,7 @@ static void set_l4_sum(uint8_t *l4, uint32_t len, const struct frames_spec *s, u
 		set_16(field, pseudo);
 		break;
 	case FRAMES_SUM_WRONG:
-		set_16(field, full ^ 0x0100);
+		set_16(field, wrong_sum(full, pseudo));
 		break;
 	case FRAMES_SUM_ZERO:
 		break;
