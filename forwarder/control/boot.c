@@ -1,0 +1,182 @@
+/* Start-up: from the database and the state file to the first snapshot.
+ *
+ * A kept state file holds every flow that the last process knew, and its rings what it had not
+ * applied yet; flows are checked against the VIP's seed and DIPs, so a torn or foreign slot is
+ * freed. Without one, the pins of the database become known established flows: they are the only
+ * flows that their hash alone would not place right. Every VIP is then planned and committed anew,
+ * so whatever a crash left between commit and publish is healed before the first packet. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/entropy.h"
+#include "base/log.h"
+#include "control/internal.h"
+
+/* Without known flows a pool change could move connections that have not spoken yet: hold voluntary
+ * changes for one refresh interval, in which every active flow is learned again. */
+#define HOLD_MS 5000u
+
+static int boot_dips(struct control *c, struct vip_runtime *v, const struct persist_vip *p)
+{
+	struct vip_version *now = v->now;
+
+	for (unsigned i = 0; i < p->n_dips; i++) {
+		const struct persist_dip *pd = &p->dips[i];
+		struct dip_version d = {.conf = pd->conf,
+					.uid = pd->uid,
+					.deleting = pd->deleting,
+					.drain_deadline_s = pd->drain_deadline_s};
+		int rc = vip_runtime_take_index(c, v, pd->index, &d);
+		if (rc)
+			return rc;
+		if (!vip_version_add_dip(now, &d))
+			return -ENOMEM;
+		rc = c->conf.next_hops.watch(c->conf.next_hops.ctx, &d.conf.address);
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
+static int boot_vip(struct control *c, struct persist_vip *p)
+{
+	struct vip_runtime *v = vip_runtime_new(c, p->uid, p->slot, p->seed);
+
+	if (!v)
+		return -ENOMEM;
+	c->vips[v->slot] = v;
+	c->n_vips++;
+	v->pin_seed = p->pin_seed;
+	v->now = vip_version_copy(NULL);
+	if (!v->now)
+		return -ENOMEM;
+	v->now->conf = p->conf;
+	v->now->deleting = p->deleting;
+	v->now->drain_deadline_s = p->drain_deadline_s;
+	v->now->table = (struct dcode_table){.dcodes = p->dcodes, .n = p->n_dcodes};
+	p->dcodes = NULL; /* taken over */
+	v->held = state_file_status(c->conf.state) != STATE_KEPT;
+	return boot_dips(c, v, p);
+}
+
+static struct vip_runtime *vip_by_uid(struct control *c, uint32_t uid)
+{
+	for (unsigned i = 0; i < VIPS_MAX; i++)
+		if (c->vips[i] && c->vips[i]->uid == uid)
+			return c->vips[i];
+	return NULL;
+}
+
+static bool slot_good(const struct vip_runtime *v, const struct flow_slot *s)
+{
+	struct flow_meta m = flow_meta_get(s);
+
+	return v && m.dip < v->n_dips && v->dips[m.dip].used && m.phase <= FLOW_CLOSING &&
+	       flow_key_hash(&s->key, v->seed) == s->hash;
+}
+
+static int boot_slots(struct control *c)
+{
+	struct vip_runtime *v = NULL;
+	uint32_t n_freed = 0;
+
+	for (uint32_t i = 0; i < c->flows.capacity; i++) {
+		struct flow_slot *s = &c->flows.slots[i];
+		if (flow_meta_get(s).phase == FLOW_FREE)
+			continue;
+		if (!v || v->uid != s->vip_uid)
+			v = vip_by_uid(c, s->vip_uid);
+		bool good = slot_good(v, s);
+		n_freed += !good;
+		if (flow_table_adopt(&c->flows, i, good ? &v->flows : NULL))
+			return -ENOMEM;
+	}
+	if (c->flows.n || n_freed)
+		log_info("control", "%u known flows taken over, %u slots dropped", c->flows.n,
+			 n_freed);
+	return 0;
+}
+
+static void boot_pins(struct control *c, struct vip_runtime *v, const struct persist_vip *p)
+{
+	uint32_t now = (uint32_t)clock_now_ms();
+
+	for (uint32_t i = 0; i < p->n_pins; i++) {
+		const struct persist_pin *pin = &p->pins[i];
+		uint64_t hash = flow_key_hash(&pin->key, v->seed);
+		struct flow_meta m = {.seen_ms = now,
+				      .dip = pin->dip,
+				      .phase = FLOW_ESTABLISHED,
+				      .flags = pin->key.proto == IPPROTO_UDP ? FLOW_UDP : 0};
+		if (pin->dip >= v->n_dips || !v->dips[pin->dip].used ||
+		    flow_table_find(&c->flows, &v->flows, &pin->key, hash) != FLOW_NONE)
+			continue;
+		(void)flow_table_insert(&c->flows, &v->flows, &pin->key, hash, m, now);
+	}
+}
+
+static void nothing_submit(void *ctx, const struct persist_txn *txn)
+{
+	(void)ctx;
+	(void)txn;
+}
+
+static int nothing_poll(void *ctx, struct error *err)
+{
+	(void)ctx;
+	(void)err;
+	return 1;
+}
+
+/* Plan, commit and set the first snapshot; the workers do not run yet, so they count as parked. A
+ * database that cannot be written does not keep the forwarder from forwarding. */
+static int boot_publish(struct control *c, struct error *err)
+{
+	struct persist real = c->conf.persist;
+	struct batch b = {0};
+	int rc = 0;
+
+	for (unsigned i = 0; i < VIPS_MAX; i++)
+		if (c->vips[i] && !batch_get(&b, c->vips[i]))
+			rc = error_set(err, -ENOMEM, "out of memory");
+	if (rc == 0 && b.n)
+		rc = control_publish(c, &b, err);
+	if (rc == -ENOSPC || rc == -EROFS || rc == -EIO) {
+		log_warning("control", "going on with the plan of before: %s", err->message);
+		c->conf.persist = (struct persist){
+			.submit = nothing_submit, .poll = nothing_poll, .done_fd = -1};
+		batch_destroy(c, &b);
+		for (unsigned i = 0; i < VIPS_MAX; i++)
+			if (c->vips[i] && !batch_get(&b, c->vips[i]))
+				rc = -ENOMEM;
+		rc = control_publish(c, &b, err);
+		c->conf.persist = real;
+	}
+	batch_destroy(c, &b);
+	return rc;
+}
+
+int control_boot(struct control *c, struct persist_state *boot, struct error *err)
+{
+	bool kept = state_file_status(c->conf.state) == STATE_KEPT;
+	int rc = 0;
+
+	c->generation = boot->generation;
+	c->next_dip_uid = boot->next_dip_uid;
+	c->next_vip_uid = boot->next_vip_uid;
+	for (unsigned i = 0; rc == 0 && i < boot->n_vips; i++)
+		rc = boot_vip(c, &boot->vips[i]);
+	if (rc == 0 && kept)
+		rc = boot_slots(c);
+	for (unsigned i = 0; rc == 0 && !kept && i < boot->n_vips; i++)
+		boot_pins(c, c->vips[boot->vips[i].slot], &boot->vips[i]);
+	if (rc)
+		return error_set(err, rc, "out of memory while taking over the saved state");
+	if (kept)
+		control_drain_leftovers(c);
+	if (c->n_vips && !kept)
+		c->hold_until_ms = clock_now_ms() + HOLD_MS;
+	c->floor_ms = (uint32_t)clock_now_ms();
+	return boot_publish(c, err);
+}

@@ -1,0 +1,218 @@
+/* What the files of control share; nobody else includes it. Everything here belongs to the control
+ * thread unless a comment says otherwise. */
+#pragma once
+
+#include <pthread.h>
+
+#include "control/control.h"
+#include "control/flows.h"
+
+/** A DIP within a version of its VIP. */
+struct dip_version {
+	struct dip_conf conf;
+	uint64_t uid;
+	uint16_t index;
+	bool deleting;
+	int64_t drain_deadline_s; /* wall clock, 0 = none */
+	uint32_t counter;         /* of worker_counters.dips */
+};
+
+/** The desired state of a VIP and the plan made of it. The published one is vip_runtime.now; a change
+ *  edits and plans a copy, which replaces it at the publish or is thrown away. */
+struct vip_version {
+	struct vip_conf conf;
+	bool deleting;
+	int64_t drain_deadline_s;
+	unsigned n_dips;
+	struct dip_version *dips; /* sorted by id */
+	/* the plan */
+	struct dcode_table table; /* by weight, before re-roll */
+	struct vip_view *view;
+	uint32_t n_pins; /* in the arrays and exact, as persisted below */
+	struct persist_pin *pins;
+	uint32_t n_exact;      /* flows that only the exact table can place */
+	uint32_t *exact_slots; /* their flow slots */
+	uint32_t n_dcodes_moved;
+	uint32_t n_accidents;
+};
+
+/** What lives as long as a DIP index is in use, by index. */
+struct dip_runtime {
+	bool used;          /* some published or planned version names the index */
+	uint64_t free_at_ms; /* a removed DIP's index may be given out again from then on */
+	uint32_t counter;
+	uint64_t base_packets, base_bytes; /* of the counter, when the DIP took it */
+};
+
+/** One VIP for life. */
+struct vip_runtime {
+	uint32_t uid;
+	uint16_t slot;
+	uint64_t seed;
+	uint64_t pin_seed;
+	struct vip_version *now; /* published; NULL before the first publish */
+	struct flow_set flows;
+	uint32_t n_dips; /* entries of dips */
+	struct dip_runtime *dips;
+	uint64_t retired_packets, retired_bytes; /* of DIPs that are gone */
+	bool steered;
+	bool held;               /* read from the database without its flows (start-up hold) */
+	bool refold;             /* late exact entries wait to be folded into the arrays */
+	uint64_t purge_after_ms; /* not before: a purge costs a plan */
+	uint32_t cut_pos;        /* scan for flows of DIPs that are gone: next reference to look at */
+	bool cut_scan;
+};
+
+/** A DIP that leaves with a batch. */
+struct gone_dip {
+	struct dip_version d;
+	bool cut; /* even if flows name it */
+};
+
+/** A VIP in a batch. */
+struct batch_vip {
+	struct vip_runtime *rt;
+	struct vip_version *next;
+	bool created; /* rt is not in control.vips yet */
+	bool remove;  /* the VIP goes with this publish */
+	bool cut;     /* ... even if it has flows */
+	unsigned n_added;
+	uint64_t *added; /* uids of DIPs that took an index for this batch */
+	unsigned n_gone;
+	struct gone_dip *gone;
+	uint32_t n_late; /* of next->exact_slots: added by the publish itself */
+	uint64_t n_moved;
+	uint64_t build_us;
+	uint32_t dcodes_moved;
+};
+
+/** Changes that are planned, committed and published together. */
+struct batch {
+	unsigned n, cap;
+	struct batch_vip *vips;
+};
+
+struct queued_change {
+	struct control_request *request;
+	bool *done;
+	struct queued_change *next;
+};
+
+struct queued_call {
+	void (*fn)(struct control *c, void *arg);
+	void *arg;
+	bool done;
+	struct queued_call *next;
+};
+
+struct control {
+	struct control_config conf;
+	struct flow_table flows;
+	unsigned n_vips;
+	struct vip_runtime *vips[VIPS_MAX];  /* by slot */
+	unsigned n_zombies;                  /* VIPs that are gone but still have flows to be freed */
+	struct vip_runtime **zombies;
+	struct snapshot *snapshot; /* published */
+	uint64_t generation;
+	uint64_t next_dip_uid;
+	uint32_t next_vip_uid;
+	uint32_t n_free_counters;
+	uint32_t *free_counters; /* stack of DIP counter indexes */
+	uint32_t floor_ms;       /* start of this process: no flow's idle time counts from before it */
+	uint64_t hold_until_ms;  /* start-up hold of VIPs with `held` */
+	uint64_t last_expire_ms;
+	uint64_t last_record_ms;
+	bool hops_changed;
+	struct consistency stats; /* totals; gauges are filled in by the reader */
+
+	/* shared with other threads, under mutex */
+	pthread_mutex_t mutex;
+	pthread_cond_t answered;
+	struct queued_change *changes, **changes_end;
+	struct queued_call *calls;
+	bool running; /* the thread runs */
+	bool stop;
+	int wake_fd; /* eventfd */
+	pthread_t thread;
+};
+
+/* versions.c: versions and runtimes */
+MUST_CHECK struct vip_version *vip_version_copy(const struct vip_version *v); /* without the plan */
+void vip_version_free(struct vip_version *v);
+struct dip_version *vip_version_dip(const struct vip_version *v, const char *id);
+/** Insert a DIP in order; NULL without memory. */
+MUST_CHECK struct dip_version *vip_version_add_dip(struct vip_version *v,
+						   const struct dip_version *d);
+void vip_version_remove_dip(struct vip_version *v, struct dip_version *d);
+MUST_CHECK struct vip_runtime *vip_runtime_new(struct control *c, uint32_t uid, uint16_t slot,
+					       uint64_t seed);
+void vip_runtime_free(struct control *c, struct vip_runtime *v);
+struct vip_runtime *control_find_vip(struct control *c, const char *id);
+/** Take a DIP index (want: this one, 0 = the lowest that may be given out) and a counter. 0 or
+ *  -ENOMEM, -ENOSPC. */
+MUST_CHECK int vip_runtime_take_index(struct control *c, struct vip_runtime *v, uint16_t want,
+				      struct dip_version *d);
+/** Give the index back: at once if it was never published, else after the refresh interval. */
+void vip_runtime_release_index(struct control *c, struct vip_runtime *v,
+			       const struct dip_version *d, bool published);
+void vip_runtime_traffic(const struct control *c, const struct dip_runtime *d, uint64_t *packets,
+			 uint64_t *bytes);
+/** New flows may go to the DIP: it has weight and is not on its way out. */
+uint32_t dip_version_weight(const struct vip_version *v, const struct dip_version *d);
+enum dip_state dip_version_state(const struct vip_version *v, const struct dip_version *d);
+
+/* next_hops.c */
+/** Fill the next-hop members of a view's DIP. */
+void control_fill_hop(struct control *c, const struct dip_version *d, struct dip_view *view);
+/** Put changed next hops into the published views, with the workers parked. */
+void control_refresh_hops(struct control *c);
+
+/* drain.c */
+/** Apply what waits in the rings, at most `limit` records (UINT64_MAX: all). Returns how many. */
+uint64_t control_drain(struct control *c, uint64_t limit);
+/** Records that wait. */
+uint64_t control_backlog(struct control *c);
+/** Once, at start: drain the rings that the last process left. */
+void control_drain_leftovers(struct control *c);
+
+/* expire.c */
+/** Forget flows whose time is over and free those of DIPs and VIPs that are gone. */
+void control_expire(struct control *c, uint64_t now_ms);
+/** Wall-clock deadlines, purges, folds, removals that are due: adds their VIPs to the batch. */
+void control_collect_due(struct control *c, struct batch *b, uint64_t now_ms);
+
+/* plan.c */
+MUST_CHECK int plan_vip(struct control *c, struct vip_runtime *v, struct vip_version *next);
+
+/* publish.c */
+/** The batch's entry for this VIP, made (with a copy of its version) if there is none. NULL: no
+ *  memory. */
+MUST_CHECK struct batch_vip *batch_get(struct batch *b, struct vip_runtime *v);
+/** Take a DIP out of the next version; with cut set even if flows name it at the publish, else it stays
+ *  then (and goes on draining). 0 or -ENOMEM. */
+int batch_remove_dip(struct batch_vip *b, struct dip_version *d, bool cut);
+/** Put a new DIP (conf, uid set) into the next version with an index of its own. 0, -ENOMEM, -ENOSPC. */
+MUST_CHECK int batch_add_dip(struct control *c, struct batch_vip *b, struct dip_version *d);
+/** Free it; what was not published is undone. */
+void batch_destroy(struct control *c, struct batch *b);
+/** Plan, persist, publish, install. 0, or negative with err set and nothing changed. */
+MUST_CHECK int control_publish(struct control *c, struct batch *b, struct error *err);
+
+/* change.c */
+/** Take all waiting changes, publish them together, answer them. False if none waits. */
+bool control_run_changes(struct control *c);
+
+/* read.c */
+void control_fill_vip_info(struct control *c, struct vip_runtime *v, struct vip_info *out);
+void control_fill_dip_info(struct control *c, struct vip_runtime *v, const struct dip_version *d,
+			   struct dip_info *out);
+
+/* boot.c */
+/** Desired state and flows from database and state file, planned, committed and set in the workers. */
+MUST_CHECK int control_boot(struct control *c, struct persist_state *boot, struct error *err);
+
+/* control.c */
+/** Between the steps of long work: drain rings and answer reads. */
+void control_breathe(struct control *c);
+/** Run fn in the control thread and wait for it. Thread: any. */
+void control_call(struct control *c, void (*fn)(struct control *c, void *arg), void *arg);

@@ -1,0 +1,44 @@
+/* From the kernel's next hops to the views that workers read. A changed MAC is no change of
+ * placement: it is written into the published views in place, while all workers are parked and no
+ * reader exists. */
+#include "control/internal.h"
+
+void control_fill_hop(struct control *c, const struct dip_version *d, struct dip_view *view)
+{
+	struct next_hop hop;
+	bool has_route = false;
+
+	c->conf.next_hops.get(c->conf.next_hops.ctx, &d->conf.address, &hop, &has_route);
+	view->resolved = false;
+	if (!has_route || !(hop.resolved || d->conf.has_mac))
+		return;
+	for (unsigned i = 0; i < c->conf.n_ifaces; i++) {
+		if (c->conf.ifindexes[i] != hop.ifindex)
+			continue;
+		view->egress = (uint16_t)i;
+		view->mtu = hop.mtu > UINT16_MAX ? UINT16_MAX : (uint16_t)hop.mtu;
+		memcpy(view->src_mac, hop.src_mac, sizeof(view->src_mac));
+		memcpy(view->dst_mac, d->conf.has_mac ? d->conf.mac : hop.dst_mac,
+		       sizeof(view->dst_mac));
+		view->resolved = true;
+	}
+}
+
+void control_refresh_hops(struct control *c)
+{
+	workers_hold(c->conf.workers, c->conf.n_workers);
+	if (workers_wait_parked(c->conf.workers, c->conf.n_workers, -1) == 0) {
+		for (unsigned i = 0, left = c->n_vips; left; i++) {
+			struct vip_runtime *v = c->vips[i];
+			if (!v)
+				continue;
+			left--;
+			for (unsigned d = 0; d < v->now->n_dips; d++)
+				control_fill_hop(
+					c, &v->now->dips[d],
+					&vip_view_dips(v->now->view)[v->now->dips[d].index]);
+		}
+		c->hops_changed = false;
+	}
+	workers_release(c->conf.workers, c->conf.n_workers);
+}

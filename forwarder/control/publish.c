@@ -1,0 +1,554 @@
+/* The publish: plan, commit, park, drain, swap, release.
+ *
+ * Why no known flow can be misplaced by it. A plan's last pass over a VIP finds every flow right
+ * under the new view. From the start of that pass the VIP's flow set collects what is inserted,
+ * revived with another DIP, or moved in the dense array. With all workers parked no packet is
+ * between a lookup and its record, so draining the rings to empty makes control know every flow
+ * that any worker has sent anywhere; what was collected is looked up under the new view, and each
+ * flow that it would misplace becomes an exact entry, keyed by its full key. Then the pointer is
+ * swapped. If an exact entry does not fit, or a DIP that was to leave empty has a flow again, the
+ * workers are released with the old snapshot and all is planned anew. No worker holds the old
+ * snapshot at the swap, so it is freed. */
+#include <assert.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "control/internal.h"
+
+#define EXACT_ROOM 1024u
+#define BACKLOG_SMALL 64u
+#define BACKLOG_WAIT_MS 100u
+
+static uint64_t now_us(void)
+{
+	return clock_now_ns() / 1000u;
+}
+
+/* --- persist
+ * --------------------------------------------------------------------------------------- */
+
+static int persist_fill(const struct vip_runtime *v, const struct vip_version *version,
+			struct persist_vip *out)
+{
+	struct persist_dip *dips = calloc(version->n_dips + 1, sizeof(*dips));
+
+	if (!dips)
+		return -ENOMEM;
+	for (unsigned i = 0; i < version->n_dips; i++) {
+		const struct dip_version *d = &version->dips[i];
+		dips[i] = (struct persist_dip){.conf = d->conf,
+					       .uid = d->uid,
+					       .index = d->index,
+					       .deleting = d->deleting,
+					       .drain_deadline_s = d->drain_deadline_s};
+	}
+	const struct othello *pins = &version->view->pins;
+	*out = (struct persist_vip){
+		.conf = version->conf,
+		.uid = v->uid,
+		.slot = v->slot,
+		.deleting = version->deleting,
+		.drain_deadline_s = version->drain_deadline_s,
+		.seed = v->seed,
+		.pin_seed = pins->n_a ? pins->seed : v->pin_seed,
+		.pin_n_a = pins->n_a,
+		.pin_n_b = pins->n_b,
+		.n_dcodes = version->table.n,
+		.dcodes = version->table.dcodes,
+		.n_pins = version->n_pins,
+		.pins = version->pins,
+		.n_dips = version->n_dips,
+		.dips = dips,
+	};
+	return 0;
+}
+
+/* Wait for the store, doing control's other work meanwhile. */
+static int persist_wait(struct control *c, struct error *err)
+{
+	struct pollfd pfd = {.fd = c->conf.persist.done_fd, .events = POLLIN};
+	int rc;
+
+	while ((rc = c->conf.persist.poll(c->conf.persist.ctx, err)) == 0) {
+		control_breathe(c);
+		if (pfd.fd >= 0)
+			(void)poll(&pfd, 1, 1);
+	}
+	return rc < 0 ? rc : 0;
+}
+
+/* One transaction: the VIPs of a batch as next versions, or (late) those installed versions that
+ * got exact entries by the publish. */
+static int batch_persist(struct control *c, const struct batch *b, bool late, struct error *err)
+{
+	struct persist_vip *vips = calloc(b->n, sizeof(*vips));
+	const struct persist_vip **put = calloc(b->n, sizeof(*put));
+	uint32_t *deleted = calloc(b->n, sizeof(*deleted));
+	struct persist_txn txn = {.generation = c->generation + !late,
+				  .next_dip_uid = c->next_dip_uid,
+				  .next_vip_uid = c->next_vip_uid,
+				  .put = put,
+				  .delete_uids = deleted};
+	int rc = vips && put && deleted ? 0 : -ENOMEM;
+
+	for (unsigned i = 0; rc == 0 && i < b->n; i++) {
+		const struct batch_vip *v = &b->vips[i];
+		if (late && v->n_late == 0)
+			continue;
+		if (v->remove) {
+			deleted[txn.n_delete++] = v->rt->uid;
+			continue;
+		}
+		rc = persist_fill(v->rt, late ? v->rt->now : v->next, &vips[txn.n_put]);
+		if (rc == 0) {
+			put[txn.n_put] = &vips[txn.n_put];
+			txn.n_put++;
+		}
+	}
+	if (rc == 0) {
+		c->conf.persist.submit(c->conf.persist.ctx, &txn);
+		rc = persist_wait(c, err);
+	} else {
+		error_set(err, rc, "out of memory");
+	}
+	for (unsigned i = 0; vips && i < txn.n_put; i++)
+		free(vips[i].dips);
+	free(vips);
+	free(put);
+	free(deleted);
+	return rc;
+}
+
+/* --- the new snapshot
+ * ------------------------------------------------------------------------------ */
+
+static struct batch_vip *batch_find(struct batch *b, const struct vip_runtime *v)
+{
+	for (unsigned i = 0; i < b->n; i++)
+		if (b->vips[i].rt == v)
+			return &b->vips[i];
+	return NULL;
+}
+
+static int add_exact(struct control *c, struct snapshot *s, const struct vip_runtime *v,
+		     uint32_t slot)
+{
+	const struct flow_slot *f = &c->flows.slots[slot];
+
+	if (!flow_slot_live(&c->flows, &v->flows, slot) ||
+	    snapshot_exact_find(s, v->slot, &f->key, f->hash) != DIP_NONE)
+		return 0;
+	return snapshot_exact_add(s, v->slot, &f->key, f->hash, flow_meta_get(f).dip);
+}
+
+static uint32_t count_exact(struct control *c, struct batch *b)
+{
+	uint32_t n = 0;
+
+	for (unsigned i = 0, left = c->n_vips; left; i++) {
+		if (!c->vips[i])
+			continue;
+		left--;
+		n += c->vips[i]->now->n_exact;
+	}
+	for (unsigned i = 0; i < b->n; i++)
+		n += b->vips[i].next->n_exact + 2 * b->vips[i].rt->flows.n_fresh;
+	return n;
+}
+
+static int snapshot_put_vip(struct control *c, struct snapshot *s, const struct vip_runtime *v,
+			    const struct vip_version *version)
+{
+	int rc = snapshot_add_vip(s, version->view);
+
+	for (uint32_t i = 0; rc == 0 && i < version->n_exact; i++)
+		rc = add_exact(c, s, v, version->exact_slots[i]);
+	return rc;
+}
+
+static int snapshot_build(struct control *c, struct batch *b, uint32_t room, struct snapshot **out)
+{
+	struct snapshot *s = snapshot_new(c->generation + 1, count_exact(c, b) + room);
+	int rc = 0;
+
+	if (!s)
+		return -ENOMEM;
+	for (unsigned i = 0; rc == 0 && i < VIPS_MAX && c->n_vips; i++)
+		if (c->vips[i] && !batch_find(b, c->vips[i]))
+			rc = snapshot_put_vip(c, s, c->vips[i], c->vips[i]->now);
+	for (unsigned i = 0; rc == 0 && i < b->n; i++)
+		if (!b->vips[i].remove)
+			rc = snapshot_put_vip(c, s, b->vips[i].rt, b->vips[i].next);
+	if (rc) {
+		snapshot_free(s);
+		return rc;
+	}
+	*out = s;
+	return 0;
+}
+
+/* Give each collected flow that the new view would misplace an exact entry. The slots' room was
+ * made by reserve_late. -ENOSPC if the exact table is full. */
+static int settle_fresh(struct control *c, struct batch_vip *b, struct snapshot *s, uint32_t room)
+{
+	struct flow_set *f = &b->rt->flows;
+	const struct vip_view *view = b->next->view;
+
+	if (flow_set_watch_failed(f))
+		return -ENOMEM;
+	for (uint32_t i = 0; i < f->n_fresh; i++) {
+		uint32_t slot = f->fresh[i];
+		if (!flow_slot_live(&c->flows, f, slot))
+			continue;
+		const struct flow_slot *fs = &c->flows.slots[slot];
+		uint16_t dip = flow_meta_get(fs).dip;
+		if (dip >= view->n_dips || !view->dips[dip].usable)
+			continue;
+		uint16_t now = snapshot_exact_find(s, b->rt->slot, &fs->key, fs->hash);
+		if (now == DIP_NONE)
+			now = vip_view_lookup(view, fs->hash);
+		if (now == dip)
+			continue;
+		if (b->n_late == room)
+			return -ENOSPC;
+		int rc = snapshot_exact_add(s, b->rt->slot, &fs->key, fs->hash, dip);
+		if (rc)
+			return rc;
+		b->next->exact_slots[b->next->n_exact++] = slot;
+		b->n_late++;
+	}
+	f->n_fresh = 0;
+	return 0;
+}
+
+static int settle_all(struct control *c, struct batch *b, struct snapshot *s, uint32_t room)
+{
+	int rc = 0;
+
+	for (unsigned i = 0; rc == 0 && i < b->n; i++)
+		if (!b->vips[i].remove)
+			rc = settle_fresh(c, &b->vips[i], s, room);
+	return rc;
+}
+
+static int reserve_late(struct batch *b, uint32_t room)
+{
+	for (unsigned i = 0; i < b->n; i++) {
+		struct vip_version *next = b->vips[i].next;
+		uint32_t *grown =
+			realloc(next->exact_slots, (next->n_exact + room) * sizeof(*grown));
+		if (!grown)
+			return -ENOMEM;
+		next->exact_slots = grown;
+		b->vips[i].n_late = 0;
+	}
+	return 0;
+}
+
+/* With all parked and drained: what was to leave empty but has a flow again stays (and goes on
+ * draining). True if something did. */
+static bool veto_removals(struct batch_vip *b)
+{
+	bool veto = false;
+
+	if (b->remove && !b->cut && b->rt->flows.n) {
+		b->remove = false;
+		veto = true;
+	}
+	for (unsigned i = 0; i < b->n_gone;) {
+		struct gone_dip *g = &b->gone[i];
+		if (g->cut || b->rt->flows.dip_flows[g->d.index] == 0 ||
+		    !vip_version_add_dip(b->next, &g->d)) {
+			i++;
+			continue;
+		}
+		*g = b->gone[--b->n_gone];
+		veto = true;
+	}
+	return veto;
+}
+
+/* --- park and swap
+ * --------------------------------------------------------------------------------- */
+
+static void drain_backlog(struct control *c)
+{
+	uint64_t start = clock_now_ms();
+
+	while (control_backlog(c) >= BACKLOG_SMALL && clock_now_ms() - start < BACKLOG_WAIT_MS)
+		control_drain(c, UINT64_MAX);
+}
+
+static void swap_snapshot(struct control *c, struct snapshot *s)
+{
+	for (unsigned i = 0; i < c->conf.n_workers; i++)
+		worker_set_snapshot(c->conf.workers[i], s);
+}
+
+/* 0: published. -EAGAIN: plan again. Else nothing happened. */
+static int park_and_swap(struct control *c, struct batch *b, uint32_t room)
+{
+	struct snapshot *s;
+	bool veto = false;
+	int rc = reserve_late(b, room);
+
+	if (rc == 0)
+		rc = snapshot_build(c, b, room, &s);
+	if (rc)
+		return rc;
+	drain_backlog(c);
+	rc = settle_all(c, b, s, room);
+	if (rc)
+		goto fail;
+
+	uint64_t start = now_us();
+	workers_hold(c->conf.workers, c->conf.n_workers);
+	rc = workers_wait_parked(c->conf.workers, c->conf.n_workers, -1);
+	if (rc == 0) {
+		control_drain(c, UINT64_MAX);
+		for (unsigned i = 0; i < b->n; i++)
+			veto |= veto_removals(&b->vips[i]);
+		rc = veto ? -EAGAIN : settle_all(c, b, s, room);
+	}
+	if (rc == 0)
+		swap_snapshot(c, s);
+	workers_release(c->conf.workers, c->conf.n_workers);
+	if (rc)
+		goto fail;
+
+	struct consistency *st = &c->stats;
+	st->last_pause_us = now_us() - start;
+	if (st->last_pause_us > st->max_pause_us)
+		st->max_pause_us = st->last_pause_us;
+	st->publishes_total++;
+	snapshot_free(c->snapshot);
+	c->snapshot = s;
+	c->generation = s->generation;
+	return 0;
+fail:
+	snapshot_free(s);
+	return rc == -ENOSPC ? -EAGAIN : rc;
+}
+
+/* --- plan, and again if need be
+ * -------------------------------------------------------------------- */
+
+static void unplan(struct batch_vip *b)
+{
+	struct vip_version *next = b->next;
+
+	flow_set_unwatch(&b->rt->flows);
+	dcode_table_destroy(&next->table);
+	next->table = (struct dcode_table){0};
+	vip_view_unref(next->view);
+	next->view = NULL;
+	free(next->pins);
+	next->pins = NULL;
+	free(next->exact_slots);
+	next->exact_slots = NULL;
+	next->n_pins = next->n_exact = next->n_accidents = 0;
+	b->n_late = 0;
+}
+
+/* Flows that this change takes from a DIP that they could still use. */
+static uint64_t count_moved(const struct batch_vip *b)
+{
+	const struct vip_version *now = b->rt->now;
+	uint64_t n = 0;
+
+	if (!now || !now->view)
+		return 0;
+	for (uint32_t i = 1; i < now->view->n_dips; i++)
+		if (now->view->dips[i].usable &&
+		    (b->remove || i >= b->next->view->n_dips || !b->next->view->dips[i].usable))
+			n += b->rt->flows.dip_flows[i];
+	return n;
+}
+
+static int plan_all(struct control *c, struct batch *b, struct error *err)
+{
+	for (unsigned i = 0; i < b->n; i++) {
+		struct batch_vip *v = &b->vips[i];
+		if (!v->remove) {
+			uint64_t start = now_us();
+			int rc = plan_vip(c, v->rt, v->next);
+			if (rc)
+				return error_set(err, rc, "out of memory while planning %s",
+						 v->next->conf.id);
+			v->build_us = now_us() - start;
+			c->stats.last_build_us = v->build_us;
+		}
+		v->n_moved = count_moved(v);
+	}
+	return 0;
+}
+
+static int publish_until_done(struct control *c, struct batch *b, struct error *err)
+{
+	uint32_t room = EXACT_ROOM;
+
+	for (;;) {
+		int rc = plan_all(c, b, err);
+		if (rc == 0)
+			rc = batch_persist(c, b, false, err);
+		if (rc)
+			return rc;
+		rc = park_and_swap(c, b, room);
+		if (rc == 0)
+			return 0;
+		/* Committed but not published: the next round commits what it publishes. Only
+		 * memory can end this loop otherwise, and then start-up heals the difference. */
+		if (rc != -EAGAIN)
+			return error_set(err, rc, "out of memory while publishing");
+		room *= 4;
+		for (unsigned i = 0; i < b->n; i++)
+			unplan(&b->vips[i]);
+	}
+}
+
+/* --- install: make the published versions control's own
+ * --------------------------------------------- */
+
+static void install_flags(struct control *c, struct batch_vip *b)
+{
+	struct vip_runtime *v = b->rt;
+	struct flow_table *t = &c->flows;
+
+	for (uint32_t i = 0; i < v->flows.n; i++) {
+		struct flow_ref *r = flow_set_ref(&v->flows, i);
+		uint8_t want = r->flags & (REF_PLANNED | REF_PLANNED_EXACT) ? REF_PINNED : 0;
+		if (r->flags & REF_PLANNED_EXACT)
+			want |= REF_EXACT;
+		if ((r->flags & (REF_PINNED | REF_EXACT)) != want)
+			flow_table_flag(t, r->slot, REF_PINNED | REF_EXACT, want);
+	}
+	for (uint32_t i = 0; i < b->next->n_exact; i++)
+		if (flow_slot_live(t, &v->flows, b->next->exact_slots[i]))
+			flow_table_flag(t, b->next->exact_slots[i], REF_PINNED | REF_EXACT,
+					REF_PINNED | REF_EXACT);
+	/* Pins of flows that ended while the plan was made. */
+	uint32_t n_pins = b->next->n_pins + b->n_late;
+	v->flows.dead_pins = n_pins > v->flows.n_pinned ? n_pins - v->flows.n_pinned : 0;
+	flow_set_published(&v->flows);
+}
+
+static void release_dip(struct control *c, struct vip_runtime *v, const struct dip_version *d)
+{
+	c->conf.next_hops.unwatch(c->conf.next_hops.ctx, &d->conf.address);
+	vip_runtime_release_index(c, v, d, true);
+}
+
+static void install_gone(struct control *c, struct batch_vip *b)
+{
+	for (unsigned i = 0; i < b->n_gone; i++) {
+		const struct dip_version *d = &b->gone[i].d;
+		release_dip(c, b->rt, d);
+		if (b->rt->flows.dip_flows[d->index]) {
+			b->rt->cut_scan = true;
+			b->rt->cut_pos = 0;
+		}
+	}
+}
+
+static void install_removed_vip(struct control *c, struct batch_vip *b)
+{
+	struct vip_runtime *v = b->rt;
+	struct error err;
+
+	if (v->steered && c->conf.steering.del(c->conf.steering.ctx, &v->now->conf.match, &err))
+		log_error("control", "vip %s: still steered (%s)", v->now->conf.id, err.message);
+	for (unsigned i = 0; i < b->next->n_dips; i++)
+		release_dip(c, v, &b->next->dips[i]);
+	for (unsigned i = 0; i < b->n_gone; i++)
+		release_dip(c, v, &b->gone[i].d);
+	c->vips[v->slot] = NULL;
+	c->n_vips--;
+	c->stats.flows_lost_total += v->flows.n;
+	flow_set_unwatch(&v->flows);
+	c->zombies[c->n_zombies++] = v;
+	vip_version_free(b->next);
+	b->next = NULL;
+}
+
+static void install_vip(struct control *c, struct batch_vip *b)
+{
+	struct vip_runtime *v = b->rt;
+	struct error err;
+
+	flow_set_unwatch(&v->flows);
+	install_flags(c, b);
+	if (b->next->view->pins.n_a)
+		v->pin_seed = b->next->view->pins.seed;
+	v->refold = b->n_late != 0; /* the next publish folds them into the arrays */
+	c->stats.accidents_pinned_total += b->next->n_accidents;
+	vip_version_free(v->now);
+	v->now = b->next;
+	install_gone(c, b);
+	if (b->created) {
+		c->vips[v->slot] = v;
+		c->n_vips++;
+	}
+	if (!v->steered) {
+		v->steered =
+			c->conf.steering.add(c->conf.steering.ctx, &v->now->conf.match, &err) == 0;
+		if (!v->steered)
+			log_error("control", "vip %s: not steered (%s)", v->now->conf.id,
+				  err.message);
+	}
+	b->next = NULL;
+}
+
+/* Exact entries made by the publish itself must be on disk before anyone is told of it. */
+static void persist_late(struct control *c, struct batch *b)
+{
+	bool any = false;
+	struct error err;
+
+	for (unsigned i = 0; i < b->n; i++) {
+		struct vip_version *v = b->vips[i].rt->now;
+		if (b->vips[i].remove || b->vips[i].n_late == 0)
+			continue;
+		struct persist_pin *grown =
+			realloc(v->pins, (v->n_pins + b->vips[i].n_late) * sizeof(*grown));
+		if (!grown)
+			continue;
+		v->pins = grown;
+		for (uint32_t k = v->n_exact - b->vips[i].n_late; k < v->n_exact; k++) {
+			const struct flow_slot *s = &c->flows.slots[v->exact_slots[k]];
+			v->pins[v->n_pins++] = (struct persist_pin){
+				.key = s->key, .dip = flow_meta_get(s).dip, .exact = 1};
+		}
+		any = true;
+	}
+	if (any && batch_persist(c, b, true, &err))
+		log_warning("control", "late pins are not on disk until the next publish (%s)",
+			    err.message);
+}
+
+int control_publish(struct control *c, struct batch *b, struct error *err)
+{
+	int rc;
+
+	if (b->n == 0)
+		return 0;
+	struct vip_runtime **zombies =
+		realloc(c->zombies, (c->n_zombies + b->n) * sizeof(*zombies));
+	if (!zombies)
+		return error_set(err, -ENOMEM, "out of memory");
+	c->zombies = zombies;
+	rc = publish_until_done(c, b, err);
+	if (rc)
+		return rc;
+	for (unsigned i = 0; i < b->n; i++) {
+		b->vips[i].dcodes_moved = b->vips[i].next->n_dcodes_moved;
+		if (b->vips[i].remove)
+			install_removed_vip(c, &b->vips[i]);
+		else
+			install_vip(c, &b->vips[i]);
+	}
+	persist_late(c, b);
+	return 0;
+}

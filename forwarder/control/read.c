@@ -1,0 +1,234 @@
+/* Reads: everyone but workers learns of control's state by a call that control answers between the
+ * steps of its work. */
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "control/internal.h"
+
+void control_fill_dip_info(struct control *c, struct vip_runtime *v, const struct dip_version *d,
+			   struct dip_info *out)
+{
+	const struct vip_view *view = v->now->view;
+
+	*out = (struct dip_info){
+		.conf = d->conf,
+		.state = dip_version_state(v->now, d),
+		.flows = v->flows.dip_flows[d->index],
+		.deleting = d->deleting,
+	};
+	for (uint32_t i = 0; i < view->n_dcodes; i++)
+		out->dcodes += view->dcodes[i] == d->index;
+	vip_runtime_traffic(c, &v->dips[d->index], &out->packets, &out->bytes);
+}
+
+void control_fill_vip_info(struct control *c, struct vip_runtime *v, struct vip_info *out)
+{
+	*out = (struct vip_info){
+		.conf = v->now->conf,
+		.flows = v->flows.n,
+		.flows_pinned = v->flows.n_pinned,
+		.packets = v->retired_packets,
+		.bytes = v->retired_bytes,
+		.n_dcodes = v->now->view->n_dcodes,
+		.deleting = v->now->deleting,
+		.n_dips = v->now->n_dips,
+	};
+	for (unsigned i = 0; i < v->now->n_dips; i++) {
+		uint64_t packets, bytes;
+		vip_runtime_traffic(c, &v->dips[v->now->dips[i].index], &packets, &bytes);
+		out->packets += packets;
+		out->bytes += bytes;
+	}
+}
+
+/* All DIPs in one pass over the table. */
+static struct dip_info *list_dips(struct control *c, struct vip_runtime *v)
+{
+	const struct vip_version *now = v->now;
+	struct dip_info *dips = calloc(now->n_dips + 1, sizeof(*dips));
+	uint32_t *counts = calloc(DIP_INDEX_MAX + 1, sizeof(*counts));
+
+	if (dips && counts)
+		dcode_table_count(now->view->dcodes, now->view->n_dcodes, counts,
+				  DIP_INDEX_MAX + 1);
+	for (unsigned i = 0; dips && counts && i < now->n_dips; i++) {
+		const struct dip_version *d = &now->dips[i];
+		dips[i] = (struct dip_info){
+			.conf = d->conf,
+			.state = dip_version_state(now, d),
+			.dcodes = counts[d->index],
+			.flows = v->flows.dip_flows[d->index],
+			.deleting = d->deleting,
+		};
+		vip_runtime_traffic(c, &v->dips[d->index], &dips[i].packets, &dips[i].bytes);
+	}
+	free(counts);
+	return dips;
+}
+
+/* --- VIPs
+ * ------------------------------------------------------------------------------------------ */
+
+struct read_vips {
+	const char *vip;
+	bool with_dips;
+	struct vip_info *list;
+	size_t n;
+};
+
+static int vip_info_order(const void *x, const void *y)
+{
+	return strcmp(((const struct vip_info *)x)->conf.id, ((const struct vip_info *)y)->conf.id);
+}
+
+static void read_vips(struct control *c, void *arg)
+{
+	struct read_vips *r = arg;
+
+	r->list = calloc(c->n_vips + 1, sizeof(*r->list));
+	for (unsigned i = 0; r->list && i < VIPS_MAX; i++) {
+		struct vip_runtime *v = c->vips[i];
+		if (!v || (r->vip && strcmp(v->now->conf.id, r->vip) != 0))
+			continue;
+		control_fill_vip_info(c, v, &r->list[r->n]);
+		if (r->with_dips)
+			r->list[r->n].dips = list_dips(c, v);
+		r->n++;
+	}
+	if (r->n)
+		qsort(r->list, r->n, sizeof(*r->list), vip_info_order);
+}
+
+struct vip_info *control_read_vips(struct control *c, const char *vip, bool with_dips, size_t *n)
+{
+	struct read_vips r = {.vip = vip, .with_dips = with_dips};
+
+	control_call(c, read_vips, &r);
+	*n = r.n;
+	if (r.n == 0) {
+		free(r.list);
+		return NULL;
+	}
+	return r.list;
+}
+
+void vip_infos_free(struct vip_info *v, size_t n)
+{
+	for (size_t i = 0; v && i < n; i++)
+		free(v[i].dips);
+	free(v);
+}
+
+/* --- consistency
+ * ----------------------------------------------------------------------------------- */
+
+static void read_consistency(struct control *c, void *arg)
+{
+	struct consistency *out = arg;
+
+	*out = c->stats;
+	out->generation = c->generation;
+	out->flows_forgotten_total = c->flows.n_forgotten;
+	out->flows_exact = c->snapshot ? c->snapshot->n_exact : 0;
+	for (unsigned i = 0; i < c->conf.n_workers; i++)
+		out->flows_unlearned_total +=
+			counter_read(&c->conf.workers[i]->counters->unlearned);
+	for (unsigned i = 0; i < VIPS_MAX; i++) {
+		const struct vip_runtime *v = c->vips[i];
+		if (!v)
+			continue;
+		out->flows_known += v->flows.n;
+		out->flows_pinned += v->flows.n_pinned;
+		out->pin_bytes += vip_view_pin_bytes(v->now->view);
+		out->dcode_bytes += vip_view_dcode_bytes(v->now->view);
+	}
+}
+
+void control_read_consistency(struct control *c, struct consistency *out)
+{
+	*out = (struct consistency){0};
+	control_call(c, read_consistency, out);
+}
+
+struct read_capacity {
+	uint64_t flows, capacity;
+};
+
+static void read_capacity(struct control *c, void *arg)
+{
+	struct read_capacity *r = arg;
+
+	r->flows = c->flows.n;
+	r->capacity = c->flows.capacity;
+}
+
+void control_read_capacity(struct control *c, uint64_t *flows, uint64_t *capacity)
+{
+	struct read_capacity r = {0};
+
+	control_call(c, read_capacity, &r);
+	*flows = r.flows;
+	*capacity = r.capacity;
+}
+
+/* --- explain
+ * --------------------------------------------------------------------------------------- */
+
+struct read_explain {
+	const char *vip;
+	const struct ip_addr *src;
+	uint16_t sport, dport;
+	uint8_t proto;
+	struct explanation *out;
+};
+
+static const char *reason_word(const struct vip_runtime *v, enum lookup_reason reason,
+			       uint32_t dcode, uint16_t dip)
+{
+	static const char *const words[] = {
+		[LOOKUP_HOME] = "home", [LOOKUP_PIN] = "pin", [LOOKUP_EXACT] = "exact"};
+
+	if (dip == DIP_NONE)
+		return "none";
+	if (reason == LOOKUP_HOME && v->now->table.dcodes[dcode] != dip)
+		return "reroll";
+	return words[reason];
+}
+
+static void read_explain(struct control *c, void *arg)
+{
+	struct read_explain *r = arg;
+	struct vip_runtime *v = control_find_vip(c, r->vip);
+	struct flow_key key;
+	enum lookup_reason reason;
+
+	if (!v)
+		return;
+	const struct vip_match *m = &v->now->conf.match;
+	uint8_t proto = r->proto;
+	if (proto == 0)
+		proto = m->protocol == VIP_UDP ? IPPROTO_UDP : IPPROTO_TCP;
+	uint16_t dport = m->port ? m->port : r->dport;
+	flow_key_of(v->now->view, r->src, htons(r->sport), htons(dport), proto, &key);
+	uint64_t hash = flow_key_hash(&key, v->seed);
+	struct explanation *out = r->out;
+	uint16_t dip = snapshot_lookup_one(c->snapshot, v->now->view, &key, &reason, &out->dcode);
+	out->found = true;
+	out->generation = c->generation;
+	out->known = flow_table_find(&c->flows, &v->flows, &key, hash) != FLOW_NONE;
+	snprintf(out->reason, sizeof(out->reason), "%s", reason_word(v, reason, out->dcode, dip));
+	for (unsigned i = 0; i < v->now->n_dips; i++)
+		if (v->now->dips[i].index == dip)
+			memcpy(out->dip, v->now->dips[i].conf.id, sizeof(out->dip));
+}
+
+void control_explain(struct control *c, const char *vip, const struct ip_addr *src, uint16_t sport,
+		     uint16_t dport, uint8_t proto, struct explanation *out)
+{
+	struct read_explain r = {
+		.vip = vip, .src = src, .sport = sport, .dport = dport, .proto = proto, .out = out};
+
+	*out = (struct explanation){0};
+	control_call(c, read_explain, &r);
+}

@@ -1,0 +1,224 @@
+/* Versions of a VIP's desired state, and what outlives them: DIP indexes and counters. */
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "control/internal.h"
+
+const char *const dip_state_names[] = {"up", "down", "draining", "unresolved", NULL};
+
+struct vip_version *vip_version_copy(const struct vip_version *v)
+{
+	struct vip_version *n = calloc(1, sizeof(*n));
+
+	if (!n || !v)
+		return n;
+	n->conf = v->conf;
+	n->deleting = v->deleting;
+	n->drain_deadline_s = v->drain_deadline_s;
+	n->dips = malloc((v->n_dips + 1) * sizeof(*n->dips));
+	if (!n->dips) {
+		free(n);
+		return NULL;
+	}
+	if (v->n_dips)
+		memcpy(n->dips, v->dips, v->n_dips * sizeof(*n->dips));
+	n->n_dips = v->n_dips;
+	return n;
+}
+
+void vip_version_free(struct vip_version *v)
+{
+	if (!v)
+		return;
+	dcode_table_destroy(&v->table);
+	vip_view_unref(v->view);
+	free(v->pins);
+	free(v->exact_slots);
+	free(v->dips);
+	free(v);
+}
+
+struct dip_version *vip_version_dip(const struct vip_version *v, const char *id)
+{
+	unsigned lo = 0, hi = v->n_dips;
+
+	while (lo < hi) {
+		unsigned mid = (lo + hi) / 2;
+		int order = strcmp(v->dips[mid].conf.id, id);
+		if (order == 0)
+			return &v->dips[mid];
+		if (order < 0)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return NULL;
+}
+
+struct dip_version *vip_version_add_dip(struct vip_version *v, const struct dip_version *d)
+{
+	struct dip_version *grown = realloc(v->dips, (v->n_dips + 1) * sizeof(*grown));
+	unsigned at = 0;
+
+	if (!grown)
+		return NULL;
+	v->dips = grown;
+	while (at < v->n_dips && strcmp(v->dips[at].conf.id, d->conf.id) < 0)
+		at++;
+	memmove(&v->dips[at + 1], &v->dips[at], (v->n_dips - at) * sizeof(*grown));
+	v->dips[at] = *d;
+	v->n_dips++;
+	return &v->dips[at];
+}
+
+void vip_version_remove_dip(struct vip_version *v, struct dip_version *d)
+{
+	size_t at = (size_t)(d - v->dips);
+
+	memmove(d, d + 1, (v->n_dips - at - 1) * sizeof(*d));
+	v->n_dips--;
+}
+
+struct vip_runtime *vip_runtime_new(struct control *c, uint32_t uid, uint16_t slot, uint64_t seed)
+{
+	struct vip_runtime *v = calloc(1, sizeof(*v));
+
+	if (!v)
+		return NULL;
+	v->uid = uid;
+	v->slot = slot;
+	v->seed = seed;
+	v->n_dips = 8;
+	v->dips = calloc(v->n_dips, sizeof(*v->dips));
+	if (!v->dips || flow_set_init(&v->flows, &c->flows, uid, v->n_dips)) {
+		free(v->dips);
+		free(v);
+		return NULL;
+	}
+	return v;
+}
+
+/* The VIP's DIPs must have given their indexes back, or control ends. */
+void vip_runtime_free(struct control *c, struct vip_runtime *v)
+{
+	if (!v)
+		return;
+	vip_version_free(v->now);
+	flow_set_destroy(&v->flows, &c->flows);
+	free(v->dips);
+	free(v);
+}
+
+struct vip_runtime *control_find_vip(struct control *c, const char *id)
+{
+	for (unsigned i = 0, left = c->n_vips; left; i++) {
+		if (!c->vips[i])
+			continue;
+		left--;
+		if (strcmp(c->vips[i]->now->conf.id, id) == 0)
+			return c->vips[i];
+	}
+	return NULL;
+}
+
+static void counter_sum(const struct control *c, uint32_t counter, uint64_t *packets,
+			uint64_t *bytes)
+{
+	*packets = *bytes = 0;
+	for (unsigned i = 0; i < c->conf.n_workers; i++) {
+		const struct traffic_counter *t = &c->conf.workers[i]->counters->dips[counter];
+		*packets += counter_read(&t->packets);
+		*bytes += counter_read(&t->bytes);
+	}
+}
+
+static int grow_indexes(struct vip_runtime *v, uint32_t index)
+{
+	uint32_t n = v->n_dips;
+
+	while (n <= index)
+		n *= 2;
+	if (n == v->n_dips)
+		return 0;
+	struct dip_runtime *grown = realloc(v->dips, n * sizeof(*grown));
+	if (!grown)
+		return -ENOMEM;
+	memset(grown + v->n_dips, 0, (n - v->n_dips) * sizeof(*grown));
+	v->dips = grown;
+	v->n_dips = n;
+	return flow_set_reserve_dips(&v->flows, n);
+}
+
+/* An index is free again when a refresh interval has passed since the publish without it (seen
+ * entries) and no flow names it. */
+static bool index_available(const struct vip_runtime *v, uint32_t index, uint64_t now_ms)
+{
+	const struct dip_runtime *d = &v->dips[index];
+
+	return !d->used && now_ms >= d->free_at_ms && v->flows.dip_flows[index] == 0;
+}
+
+int vip_runtime_take_index(struct control *c, struct vip_runtime *v, uint16_t want,
+			   struct dip_version *d)
+{
+	uint64_t now = clock_now_ms();
+	uint32_t index = want;
+
+	if (c->n_free_counters == 0)
+		return -ENOSPC;
+	if (!want)
+		for (index = 1; index < v->n_dips && !index_available(v, index, now);)
+			index++;
+	if (index > DIP_INDEX_MAX)
+		return -ENOSPC;
+	if (grow_indexes(v, index))
+		return -ENOMEM;
+	assert(!v->dips[index].used);
+	d->index = (uint16_t)index;
+	d->counter = c->free_counters[--c->n_free_counters];
+	v->dips[index] = (struct dip_runtime){.used = true, .counter = d->counter};
+	counter_sum(c, d->counter, &v->dips[index].base_packets, &v->dips[index].base_bytes);
+	return 0;
+}
+
+void vip_runtime_release_index(struct control *c, struct vip_runtime *v,
+			       const struct dip_version *d, bool published)
+{
+	struct dip_runtime *r = &v->dips[d->index];
+	uint64_t packets, bytes;
+
+	assert(r->used);
+	vip_runtime_traffic(c, r, &packets, &bytes);
+	v->retired_packets += packets;
+	v->retired_bytes += bytes;
+	c->free_counters[c->n_free_counters++] = r->counter;
+	*r = (struct dip_runtime){0};
+	if (published)
+		r->free_at_ms = clock_now_ms() + vip_conf_refresh_ms(&v->now->conf) + 1;
+}
+
+void vip_runtime_traffic(const struct control *c, const struct dip_runtime *d, uint64_t *packets,
+			 uint64_t *bytes)
+{
+	counter_sum(c, d->counter, packets, bytes);
+	*packets -= d->base_packets;
+	*bytes -= d->base_bytes;
+}
+
+uint32_t dip_version_weight(const struct vip_version *v, const struct dip_version *d)
+{
+	return v->deleting || d->deleting ? 0 : d->conf.weight;
+}
+
+enum dip_state dip_version_state(const struct vip_version *v, const struct dip_version *d)
+{
+	if (d->conf.admin_state == ADMIN_DOWN)
+		return DIP_DOWN;
+	if (dip_version_weight(v, d) == 0)
+		return DIP_DRAINING;
+	if (v->view && d->index < v->view->n_dips && !v->view->dips[d->index].resolved)
+		return DIP_UNRESOLVED;
+	return DIP_UP;
+}
