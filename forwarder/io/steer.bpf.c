@@ -131,6 +131,12 @@ static __always_inline enum verdict walk_ipv4(void *l3, void *end, struct steer_
 	return read_port(l3 + header_len, end, total_len - header_len, ip->protocol, key);
 }
 
+static __always_inline int is_extension(__u8 next)
+{
+	return next == NEXTHDR_HOP || next == NEXTHDR_ROUTING || next == NEXTHDR_FRAGMENT ||
+	       next == NEXTHDR_AUTH || next == NEXTHDR_DEST;
+}
+
 /* Walk the extension headers. A chain that is cut off or longer than EXT_HEADERS_MAX may hide TCP
  * or UDP, so it is ours. */
 static __always_inline enum verdict walk_ipv6(void *l3, void *end, struct steer_vip_key *key)
@@ -152,14 +158,12 @@ static __always_inline enum verdict walk_ipv6(void *l3, void *end, struct steer_
 
 		if (is_balanced(next))
 			return read_port(p, end, left, next, key);
-		if (next != NEXTHDR_HOP && next != NEXTHDR_ROUTING && next != NEXTHDR_DEST &&
-		    next != NEXTHDR_AUTH && next != NEXTHDR_FRAGMENT)
+		if (!is_extension(next))
 			return OTHERS;
 		if (left < 8 || p + 8 > end)
 			return OURS;
-		/* Fragments of ping and the like are the kernel's. */
-		if (next == NEXTHDR_FRAGMENT)
-			return ext[0] == IPPROTO_ICMPV6 ? OTHERS : OURS;
+		if (next == NEXTHDR_FRAGMENT) /* of ping and the like: the kernel's */
+			return is_balanced(ext[0]) || is_extension(ext[0]) ? OURS : OTHERS;
 		len = next == NEXTHDR_AUTH ? (ext[1] + 2) * 4 : (ext[1] + 1) * 8;
 		if (len > left)
 			return OURS;
