@@ -1,0 +1,83 @@
+#!/usr/bin/python3
+"""Write the seeds of corpus/packet: some of the golden frames, and broken ones made from them. Each is 8
+bytes of settings (see fuzz_packet.c) and a frame. Inputs found by fuzzing are added by hand, under
+names of their own; this does not touch them."""
+import os
+import struct
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+GOLDEN = os.path.join(HERE, "..", "unit", "golden")
+CORPUS = os.path.join(HERE, "corpus", "packet")
+
+
+def golden():
+    """Name -> frame as it comes in."""
+    with open(os.path.join(GOLDEN, "cases.txt"), encoding="ascii") as f:
+        names = [line.split()[0] for line in f]
+    with open(os.path.join(GOLDEN, "in.pcap"), "rb") as f:
+        raw = f.read()
+    frames, at = [], 24
+    while at < len(raw):
+        length = struct.unpack_from("<I", raw, at + 8)[0]
+        frames.append(raw[at + 16:at + 16 + length])
+        at += 16 + length
+    return dict(zip(names, frames, strict=True))
+
+
+def write(name, frame, dip_v6=0, headroom=64, mtu=1500):
+    with open(os.path.join(CORPUS, name), "wb") as f:
+        f.write(struct.pack("<BBHI", dip_v6, headroom, mtu, 0xc0ffee42) + frame)
+
+
+def patched(frame, at, *new):
+    return frame[:at] + bytes(new) + frame[at + len(new):]
+
+
+def main():
+    os.makedirs(CORPUS, exist_ok=True)
+    frames = golden()
+    for name in ("ipip-v4-tcp-0vlan-pad0", "ipip-v4-udp-1vlan-pad13", "ipip-v4-tcp-2vlan-pad13",
+                 "ipip-v4-tcp-0vlan-pad6-empty", "ipip-v4-tcp-1vlan-pad0-nops",
+                 "ipip-v4-udp-0vlan-pad0-timestamp", "ipip-v6-tcp-0vlan-pad0",
+                 "ipip-v6-udp-2vlan-pad13", "ipip-v6-tcp-1vlan-pad0-hbh+dst+rth+ah+dst",
+                 "ipip-v6-udp-1vlan-pad0-rth", "ipip-v6-tcp-1vlan-pad0-ah",
+                 "checksum-v4-tcp-0vlan-size7-pad0", "checksum-v4-udp-0vlan-size63-pad0",
+                 "checksum-v6-tcp-0vlan-size8-pad0", "checksum-v6-udp-2vlan-size33-pad5"):
+        write("golden-" + name, frames[name], dip_v6="-v6-" in name)
+    v4, v6 = frames["l2-v4-tcp-0vlan-pad0"], frames["l2-v6-tcp-0vlan-pad0"]
+    udp = frames["l2-v4-udp-0vlan-pad0"]
+    exts = frames["l2-v6-tcp-1vlan-pad0-hbh+dst+rth+ah+dst"]
+    write("family-mismatch", v4, dip_v6=1)
+    write("too-big", v4, mtu=len(v4) - 14 + 19)
+    write("no-headroom", v4, headroom=19)
+    write("bad-empty", b"")
+    write("bad-13-bytes", v4[:13])
+    write("bad-half-ip-header", v4[:24])
+    write("bad-half-tcp-header", v4[:44])
+    write("bad-version", patched(v4, 14, 0x65))
+    write("bad-ihl-0", patched(v4, 14, 0x40))
+    write("bad-ihl-15", patched(v4, 14, 0x4f))
+    write("bad-total-length-huge", patched(v4, 16, 0xff, 0xff))
+    write("bad-total-length-0", patched(v4, 16, 0, 0))
+    write("bad-data-offset", patched(v4, 14 + 20 + 12, 0xf0))
+    write("bad-udp-length", patched(udp, 14 + 20 + 4, 0, 7))
+    write("bad-udp-length-huge", patched(udp, 14 + 20 + 4, 0xff, 0xff))
+    write("udp-no-checksum", patched(udp, 14 + 20 + 6, 0, 0))
+    write("fragment-first", patched(v4, 20, 0x20, 0))
+    write("fragment-later", patched(v4, 20, 0x00, 0x11))
+    write("fragment-v6", patched(exts, 14 + 4 + 40, 44))
+    write("not-l4", patched(v4, 23, 1))
+    write("source-route", v4[:14] + b"\x48" + v4[15:16] + struct.pack(">H", len(v4) - 14 + 12)
+          + v4[18:34] + bytes([131, 11, 4, 1, 2, 3, 4, 5, 6, 7, 8, 0]) + v4[34:])
+    write("bad-payload-length", patched(v6, 18, 0xff, 0xff))
+    write("jumbogram", patched(exts, 14 + 4 + 4, 0, 0))
+    write("bad-ext-length", patched(exts, 14 + 4 + 40 + 1, 0xff))
+    write("bad-ext-chain", v6[:18] + struct.pack(">H", 10 * 8) + b"\x3c" + v6[21:54]
+          + bytes([60, 0, 1, 4, 0, 0, 0, 0]) * 10)
+    write("three-tags", v4[:12] + bytes([0x81, 0, 0, 1]) * 3 + v4[12:])
+    write("tag-cut-off", v4[:12] + bytes([0x88, 0xa8, 0]))
+    write("not-ip", patched(v4, 12, 0x08, 0x06))
+
+
+if __name__ == "__main__":
+    main()
