@@ -1,13 +1,19 @@
 /* Which Dcode goes to which gainer decides what a DIP gets back when it returns. Every DIP ranks
  * the 1024 classes of Dcodes (a Dcode's low 10 bits) by a permutation of its own, drawn from its
- * id, and a gainer takes those Dcodes first where it ranks the class best in comparison with the
- * present owner (a Dcode without owner counts as the last in its owner's rank). The comparison is
- * what makes a DIP find its own again: they are those that it ranks better than the owners who
- * stood in for it, while what these held before it ranks worse. Taking the gainer's best, whoever
- * owns them, regains only the DIP's share of them once the table has a history. Ranks hang on the
- * low bits alone so that doubling the table changes no comparison.
+ * id.
  *
- * Dcodes of one class and one owner are alike, so the work is done on such groups: a change costs
+ * - From an owner that only shrinks, a gainer takes those Dcodes first where it ranks the class
+ * best in comparison with the owner. So a DIP that returns finds its own again: it ranks them
+ * better than the owners who stood in for it, and what those held before, worse. (Taking the
+ * gainer's best, whoever owns them, regains only the DIP's share of them once the table has a
+ * history.)
+ * - What a DIP that leaves leaves behind goes to those who rank it worst: they only stand in, and
+ * what they rank worst is what the DIP that returns, or the next one that comes, takes from them
+ * first.
+ * - In a table that is filled for the first time everyone takes what it ranks best, by turns.
+ *
+ * Ranks hang on the low bits alone so that doubling the table changes no comparison. Dcodes of one
+ * class and one owner are alike, so the work is done on such groups: a change costs
  * O(n + gainers * groups), not a score for each Dcode and gainer. */
 #include "lookup/dcode_table.h"
 
@@ -17,7 +23,7 @@
 #include <string.h>
 
 #define CLASSES DCODE_TABLE_MIN
-#define NO_OWNER UINT32_MAX
+#define TURNS 8 /* in which a gainer takes what it lacks */
 
 /* --- ranks ---------------------------------------------------------------------------------------
  */
@@ -51,18 +57,17 @@ static uint32_t rank_class(uint64_t key, uint32_t c)
 /* --- one change of a table -----------------------------------------------------------------------
  */
 
-/* What a change knows of each DIP. */
+/* What a change knows of each owner of Dcodes: each DIP, and after them two that only give. */
 struct party {
 	uint64_t key;	  /* mixed id */
-	uint32_t held;	  /* Dcodes in the old table */
-	uint32_t quota;	  /* Dcodes in the new one */
+	uint32_t quota;	  /* Dcodes in the new table */
 	uint32_t surplus; /* still to give */
 	uint32_t deficit; /* still to get */
 };
 
 /* Dcodes of one class and one owner that may move: list[start .. start + n). */
 struct group {
-	uint32_t owner; /* party, or NO_OWNER */
+	uint32_t owner; /* party */
 	uint16_t class;
 	uint16_t rank; /* that the owner gives the class */
 	uint32_t start;
@@ -78,13 +83,14 @@ struct gainer {
 struct change {
 	struct dcode_table table; /* the new table, at first the grown old one */
 	const struct dcode_dip *dips;
-	struct party *parties; /* n_dips */
 	unsigned n_dips;
-	uint32_t *party_of; /* by DIP index: party or NO_OWNER */
-	uint32_t *list;	    /* movable Dcodes, by group; from the front taken */
+	struct party *parties; /* n_dips + 2 */
+	uint32_t nobody;       /* party that owns the Dcodes of no DIP */
+	uint32_t gone;	       /* party that owns those of DIPs that are not in dips any more */
+	uint32_t *party_of;    /* by DIP index */
+	uint32_t *list;	       /* movable Dcodes, by group; from the front taken */
 	struct group *groups;
 	uint32_t n_groups;
-	uint32_t n_orphans; /* movable Dcodes of no DIP */
 	uint32_t n_moved;
 };
 
@@ -99,8 +105,10 @@ static void change_free(struct change *ch)
 static int change_alloc(struct change *ch, uint32_t n)
 {
 	ch->table.n = n;
+	ch->gone = ch->n_dips;
+	ch->nobody = ch->n_dips + 1;
 	ch->table.dcodes = malloc((size_t)n * sizeof(*ch->table.dcodes));
-	ch->parties = calloc(ch->n_dips + 1, sizeof(*ch->parties));
+	ch->parties = calloc((size_t)ch->n_dips + 2, sizeof(*ch->parties));
 	ch->party_of = malloc((DIP_INDEX_MAX + 1) * sizeof(*ch->party_of));
 	ch->list = malloc((size_t)n * sizeof(*ch->list));
 	ch->groups = malloc((size_t)n * sizeof(*ch->groups));
@@ -117,30 +125,37 @@ static void grow_table(const struct dcode_table *old, struct dcode_table *table)
 		table->dcodes[c] = old->n ? old->dcodes[c & (old->n - 1)] : DIP_NONE;
 }
 
+static void map_indexes(struct change *ch)
+{
+	for (unsigned i = 0; i <= DIP_INDEX_MAX; i++)
+		ch->party_of[i] = ch->gone;
+	ch->party_of[DIP_NONE] = ch->nobody;
+	for (unsigned i = 0; i < ch->n_dips; i++) {
+		assert(ch->party_of[ch->dips[i].index] == ch->gone);
+		ch->party_of[ch->dips[i].index] = i;
+	}
+}
+
+static uint32_t owner_of(const struct change *ch, uint32_t dcode)
+{
+	return ch->party_of[ch->table.dcodes[dcode]];
+}
+
 /* Count what each party holds, compute quotas, and who gives or gets how many. */
 static int settle_quotas(struct change *ch)
 {
-	uint32_t *held = calloc(2 * (size_t)ch->n_dips + 1, sizeof(*held));
-	uint32_t *quotas = held + ch->n_dips;
+	const unsigned n_parties = ch->n_dips + 2;
+	uint32_t *held = calloc(2 * (size_t)n_parties, sizeof(*held));
+	uint32_t *quotas = held + n_parties;
 
 	if (!held)
 		return -ENOMEM;
-	memset(ch->party_of, 0xff, (DIP_INDEX_MAX + 1) * sizeof(*ch->party_of));
-	for (unsigned i = 0; i < ch->n_dips; i++) {
-		assert(ch->dips[i].index != DIP_NONE);
-		assert(ch->party_of[ch->dips[i].index] == NO_OWNER);
-		ch->party_of[ch->dips[i].index] = i;
-	}
-	for (uint32_t c = 0; c < ch->table.n; c++) {
-		uint32_t p = ch->party_of[ch->table.dcodes[c]];
-		if (p != NO_OWNER)
-			held[p]++;
-	}
+	for (uint32_t c = 0; c < ch->table.n; c++)
+		held[owner_of(ch, c)]++;
 	dcode_table_quotas(ch->dips, ch->n_dips, ch->table.n, held, quotas);
-	for (unsigned i = 0; i < ch->n_dips; i++) {
+	for (unsigned i = 0; i < n_parties; i++) {
 		ch->parties[i] = (struct party){
-			.key = mix64(ch->dips[i].id),
-			.held = held[i],
+			.key = i < ch->n_dips ? mix64(ch->dips[i].id) : 0,
 			.quota = quotas[i],
 			.surplus = held[i] > quotas[i] ? held[i] - quotas[i] : 0,
 			.deficit = quotas[i] > held[i] ? quotas[i] - held[i] : 0,
@@ -150,92 +165,86 @@ static int settle_quotas(struct change *ch)
 	return 0;
 }
 
-static bool movable(const struct change *ch, uint32_t c)
+/* Make the groups of one class. mine[], by party, is the group that was made last for it, number
+ * + 1. n_list: entries of list used so far. */
+static void group_class(struct change *ch, uint32_t class, uint32_t *mine, uint32_t *n_list)
 {
-	uint32_t p = ch->party_of[ch->table.dcodes[c]];
+	const uint32_t first = ch->n_groups;
 
-	return p == NO_OWNER || ch->parties[p].surplus > 0;
-}
-
-static uint32_t owner_of(const struct change *ch, uint32_t c)
-{
-	return ch->party_of[ch->table.dcodes[c]];
-}
-
-/* Fill list and groups. Dcodes are visited class by class; within a class the groups made so far
- * are found by owner through last[]. */
-static int make_groups(struct change *ch)
-{
-	const uint32_t n = ch->table.n;
-	uint32_t n_list = 0;
-	/* by party (the last one for NO_OWNER): its group in this class, number + 1 */
-	uint32_t *mine = calloc((size_t)ch->n_dips + 1, sizeof(*mine));
-
-	if (!mine)
-		return -ENOMEM;
-	for (uint32_t class = 0; class < CLASSES; class ++) {
-		uint32_t first = ch->n_groups;
-		for (uint32_t c = class; c < n; c += CLASSES) {
-			if (!movable(ch, c))
-				continue;
-			uint32_t owner = owner_of(ch, c);
-			uint32_t *g = &mine[owner == NO_OWNER ? ch->n_dips : owner];
-			if (*g <= first) {
-				ch->groups[ch->n_groups++] = (struct group){
-					.owner = owner,
-					.class = (uint16_t) class,
-					.rank = (uint16_t)(owner == NO_OWNER
-								   ? CLASSES - 1
-								   : rank_class(
-									     ch->parties[owner].key,
-									     class)),
-				};
-				*g = ch->n_groups;
-			}
-			ch->groups[*g - 1].n++;
+	for (uint32_t c = class; c < ch->table.n; c += CLASSES) {
+		uint32_t owner = owner_of(ch, c);
+		if (!ch->parties[owner].surplus)
+			continue;
+		if (mine[owner] <= first) {
+			ch->groups[ch->n_groups++] = (struct group){
+				.owner = owner,
+				.class = (uint16_t) class,
+				.rank = (uint16_t)rank_class(ch->parties[owner].key, class),
+			};
+			mine[owner] = ch->n_groups;
 		}
-		for (uint32_t g = first; g < ch->n_groups; g++) {
-			ch->groups[g].start = n_list;
-			n_list += ch->groups[g].n;
-			ch->groups[g].n = 0;
-		}
-		for (uint32_t c = class; c < n; c += CLASSES) {
-			if (!movable(ch, c))
-				continue;
-			uint32_t owner = owner_of(ch, c);
-			struct group *g =
-				&ch->groups[mine[owner == NO_OWNER ? ch->n_dips : owner] - 1];
+		ch->groups[mine[owner] - 1].n++;
+	}
+	for (uint32_t g = first; g < ch->n_groups; g++) {
+		ch->groups[g].start = *n_list;
+		*n_list += ch->groups[g].n;
+		ch->groups[g].n = 0;
+	}
+	for (uint32_t c = class; c < ch->table.n; c += CLASSES) {
+		uint32_t owner = owner_of(ch, c);
+		if (ch->parties[owner].surplus) {
+			struct group *g = &ch->groups[mine[owner] - 1];
 			ch->list[g->start + g->n++] = c;
 		}
 	}
+}
+
+static int make_groups(struct change *ch)
+{
+	uint32_t *mine = calloc((size_t)ch->n_dips + 2, sizeof(*mine));
+	uint32_t n_list = 0;
+
+	if (!mine)
+		return -ENOMEM;
+	for (uint32_t class = 0; class < CLASSES; class ++)
+		group_class(ch, class, mine, &n_list);
 	free(mine);
 	return 0;
 }
 
-/* Give party p Dcodes of group g: as many as it lacks, the group has and its owner can spare. */
-static void take(struct change *ch, struct party *p, uint16_t index, struct group *g)
+/* In which bucket, the first the best, a gainer that ranks the group's class so puts the group. */
+static uint32_t bucket_of(const struct change *ch, const struct group *g, uint32_t rank)
 {
-	uint32_t n = g->n < p->deficit ? g->n : p->deficit;
+	if (g->owner == ch->nobody)
+		return rank;
+	if (!ch->parties[g->owner].quota)
+		return CLASSES - 1 - rank;
+	return CLASSES + rank - g->rank;
+}
 
-	if (g->owner != NO_OWNER) {
-		struct party *owner = &ch->parties[g->owner];
-		if (n > owner->surplus)
-			n = owner->surplus;
-		owner->surplus -= n;
-		if (!owner->surplus)
-			g->n = n; /* what remains of the group stays with its owner */
-	}
+/* Give party p (DIP index `index`) Dcodes of group g: at most *want, what the group has, and what
+ * its owner can spare. */
+static void take(struct change *ch, struct party *p, uint16_t index, struct group *g,
+		 uint32_t *want)
+{
+	struct party *owner = &ch->parties[g->owner];
+	uint32_t n = g->n < *want ? g->n : *want;
+
+	if (n > owner->surplus)
+		n = owner->surplus;
 	for (uint32_t i = 0; i < n; i++)
 		ch->table.dcodes[ch->list[g->start + i]] = index;
 	g->start += n;
 	g->n -= n;
+	owner->surplus -= n;
 	p->deficit -= n;
+	*want -= n;
 	ch->n_moved += n;
 }
 
-/* Let party i take what it lacks, best comparison first: groups are put into one bucket for each
- * difference of ranks. Groups that are used up or whose owner has no surplus left are dropped. */
-static void serve(struct change *ch, unsigned i)
+/* Let party i take n Dcodes, the best buckets first. Groups that are used up or whose owner has
+ * nothing left to give are dropped. */
+static void serve(struct change *ch, unsigned i, uint32_t want)
 {
 	struct party *p = &ch->parties[i];
 	uint32_t buckets[2 * CLASSES] = {0};
@@ -245,32 +254,23 @@ static void serve(struct change *ch, unsigned i)
 	for (uint32_t c = 0; c < CLASSES; c++)
 		ranks[c] = rank_class(p->key, c);
 	for (uint32_t g = 0; g < ch->n_groups; g++) {
-		struct group *group = &ch->groups[g];
-		if (!group->n || (group->owner != NO_OWNER && !ch->parties[group->owner].surplus))
+		struct group group = ch->groups[g];
+		if (!group.n || !ch->parties[group.owner].surplus)
 			continue;
-		ch->groups[kept] = *group;
-		uint32_t *b = &buckets[CLASSES + ranks[group->class] - group->rank];
-		ch->groups[kept].next = *b;
+		uint32_t *b = &buckets[bucket_of(ch, &group, ranks[group.class])];
+		group.next = *b;
+		ch->groups[kept] = group;
 		*b = ++kept;
 	}
 	ch->n_groups = kept;
-	for (uint32_t b = 0; b < ARRAY_LEN(buckets) && p->deficit; b++) {
-		for (uint32_t g = buckets[b]; g && p->deficit; g = ch->groups[g - 1].next)
-			take(ch, p, ch->dips[i].index, &ch->groups[g - 1]);
+	for (uint32_t b = 0; b < ARRAY_LEN(buckets) && want; b++) {
+		for (uint32_t g = buckets[b]; g && want; g = ch->groups[g - 1].next)
+			take(ch, p, ch->dips[i].index, &ch->groups[g - 1], &want);
 	}
-	assert(!p->deficit);
+	assert(!want);
 }
 
-/* Dcodes of no DIP when nobody has weight. */
-static void clear_table(struct change *ch)
-{
-	for (uint32_t c = 0; c < ch->table.n; c++) {
-		ch->n_moved += ch->table.dcodes[c] != DIP_NONE;
-		ch->table.dcodes[c] = DIP_NONE;
-	}
-}
-
-static int compare_keys(const void *x, const void *y)
+static int compare_gainers(const void *x, const void *y)
 {
 	const struct gainer *a = x;
 	const struct gainer *b = y;
@@ -292,11 +292,25 @@ static int serve_all(struct change *ch)
 		if (ch->parties[i].deficit)
 			gainers[n++] = (struct gainer){.key = ch->parties[i].key, .party = i};
 	}
-	qsort(gainers, n, sizeof(*gainers), compare_keys);
-	for (unsigned i = 0; i < n; i++)
-		serve(ch, gainers[i].party);
+	qsort(gainers, n, sizeof(*gainers), compare_gainers);
+	for (unsigned turns = n > 1 ? TURNS : 1; turns > 0; turns--) {
+		for (unsigned i = 0; i < n; i++) {
+			uint32_t deficit = ch->parties[gainers[i].party].deficit;
+			if (deficit)
+				serve(ch, gainers[i].party, (deficit + turns - 1) / turns);
+		}
+	}
 	free(gainers);
 	return 0;
+}
+
+/* Dcodes of no DIP when nobody has weight. */
+static void clear_table(struct change *ch)
+{
+	for (uint32_t c = 0; c < ch->table.n; c++) {
+		ch->n_moved += ch->table.dcodes[c] != DIP_NONE;
+		ch->table.dcodes[c] = DIP_NONE;
+	}
 }
 
 static bool any_weight(const struct dcode_dip *dips, unsigned n_dips)
@@ -317,6 +331,7 @@ int dcode_table_next(const struct dcode_table *old, const struct dcode_dip *dips
 	if (rc)
 		return rc;
 	grow_table(old, &ch.table);
+	map_indexes(&ch);
 	if (!any_weight(dips, n_dips)) {
 		clear_table(&ch);
 	} else if ((rc = settle_quotas(&ch)) || (rc = make_groups(&ch)) || (rc = serve_all(&ch))) {

@@ -36,10 +36,10 @@ void dcode_table_quotas(const struct dcode_dip *dips, unsigned n_dips, uint32_t 
 			const uint32_t *held, uint32_t *quotas);
 
 /** The next table from the old one (old->n == 0: none yet), grown if needed (growing moves
- *  nothing), with exactly sum(max(0, old quota - new quota)) moves, the minimum. Each gainer takes,
- *  among the Dcodes of DIPs with a surplus (or of no DIP), those where its rendezvous rank(dcode, id)
- *  is best in comparison with the owner's, so that a DIP that returns finds its own. Indexes are
- *  unique and not DIP_NONE. The result does not hang on the order of dips. Weights alone count here, not `up`. With no weight anywhere every entry is
+ *  nothing), with exactly sum(max(0, old quota - new quota)) moves, the minimum. Each gainer takes
+ *  among the Dcodes of DIPs with a surplus (or of no DIP) by rendezvous rank(dcode, id), so that a
+ *  DIP that leaves and returns gets nearly all of its own back. Indexes are unique and not DIP_NONE.
+ *  The result does not hang on the order of dips. Weights alone count here, not `up`. With no weight anywhere every entry is
  *  DIP_NONE. *out is a new table (dcode_table_destroy); *n_moved (may be NULL) counts the entries
  *  that changed against the grown old table. 0 or -ENOMEM. Thread: control. */
 MUST_CHECK int dcode_table_next(const struct dcode_table *old, const struct dcode_dip *dips,
