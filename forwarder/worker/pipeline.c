@@ -143,7 +143,7 @@ static void learn(struct burst *b, uint64_t now_ms)
 		struct lookup *f = &b->flows[i];
 		if (!f->vip)
 			continue;
-		if (unlikely(!dip_of(f)->usable)) /* DIP_NONE never is */
+		if (unlikely(f->dip == DIP_NONE || !dip_of(f)->usable))
 			end(b, i, DROP_no_dip);
 		else if (unlikely(!learn_packet(&b->w->learn, &lb, f, p->proto, p->segment)))
 			end(b, i, DROP_learn_overflow);
