@@ -26,16 +26,17 @@ static unsigned count_queue_dirs(const char *name)
 	return n;
 }
 
-static unsigned count_rx_queues(int fd, struct ifreq *req)
+static unsigned count_rx_queues(int fd, const char *name)
 {
 	struct ethtool_channels ch = {.cmd = ETHTOOL_GCHANNELS};
+	struct ifreq req = {.ifr_data = (char *)&ch};
 	unsigned n = 0;
 
-	req->ifr_data = (char *)&ch;
-	if (ioctl(fd, SIOCETHTOOL, req) == 0)
+	memcpy(req.ifr_name, name, strlen(name));
+	if (ioctl(fd, SIOCETHTOOL, &req) == 0)
 		n = ch.combined_count + ch.rx_count;
 	if (n == 0)
-		n = count_queue_dirs(req->ifr_name);
+		n = count_queue_dirs(name);
 	return n ? n : 1;
 }
 
@@ -66,7 +67,7 @@ int netdev_read(const char *name, struct xsk_iface *out, struct error *err)
 	if (ioctl(fd, SIOCGIFMTU, &req) < 0)
 		goto fail;
 	i.mtu = (unsigned)req.ifr_mtu;
-	i.n_queues = count_rx_queues(fd, &req);
+	i.n_queues = count_rx_queues(fd, i.name);
 	*out = i;
 	goto out;
 fail:

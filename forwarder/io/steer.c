@@ -153,10 +153,12 @@ int steer_program_fd(const struct steer *s, unsigned iface)
 /* What ifindex carries now: 0 (a->fd may be -1), -EPERM with err set for a foreign program. */
 static int find_attached(int ifindex, struct attached *a, struct error *err)
 {
-	LIBBPF_OPTS(bpf_xdp_query_opts, q);
+	struct bpf_xdp_query_opts q;
 	struct bpf_prog_info info = {0};
 	uint32_t len = sizeof(info);
 
+	memset(&q, 0, sizeof(q));
+	q.sz = sizeof(q);
 	*a = (struct attached){.fd = -1};
 	last_warning[0] = '\0';
 	int rc = bpf_xdp_query(ifindex, 0, &q);
@@ -187,8 +189,11 @@ static int find_attached(int ifindex, struct attached *a, struct error *err)
 /* Put prog_fd (-1: nothing) where old is. Atomic, but for a change of mode. */
 static int replace(int ifindex, const struct attached *old, int prog_fd, uint32_t flags)
 {
-	LIBBPF_OPTS(bpf_xdp_attach_opts, opts, .old_prog_fd = old->fd);
+	struct bpf_xdp_attach_opts opts;
 
+	memset(&opts, 0, sizeof(opts));
+	opts.sz = sizeof(opts);
+	opts.old_prog_fd = old->fd;
 	last_warning[0] = '\0';
 	if (old->fd < 0)
 		return bpf_xdp_attach(ifindex, prog_fd, flags | XDP_FLAGS_UPDATE_IF_NOEXIST, NULL);

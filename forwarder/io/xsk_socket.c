@@ -44,8 +44,9 @@ enum ring { RING_FILL, RING_COMP, RING_RX, RING_TX };
 		(r)->cached_cons = *(r)->consumer;                                                 \
 	} while (0)
 
-static int ring_map(struct xsk_sock *s, enum ring ring, const struct xdp_ring_offset *off,
-		    uint32_t entries, uint8_t **base)
+/* The shared memory of a ring, or NULL with errno set. */
+static uint8_t *ring_map(struct xsk_sock *s, enum ring ring, const struct xdp_ring_offset *off,
+			 uint32_t entries)
 {
 	static const struct {
 		off_t pgoff;
@@ -61,11 +62,10 @@ static int ring_map(struct xsk_sock *s, enum ring ring, const struct xdp_ring_of
 		       kinds[ring].pgoff);
 
 	if (p == MAP_FAILED)
-		return -errno;
+		return NULL;
 	s->maps[ring].at = p;
 	s->maps[ring].len = len;
-	*base = p;
-	return 0;
+	return p;
 }
 
 static int set_option(const struct xsk_sock *s, int option, const void *value, socklen_t len)
@@ -79,7 +79,7 @@ static int create_rings(struct xsk_sock *s, bool tx)
 	uint32_t comp = tx ? COMP_SIZE : COMP_SIZE_RX_ONLY;
 	struct xdp_mmap_offsets off;
 	socklen_t len = sizeof(off);
-	uint8_t *base = NULL;
+	uint8_t *base;
 	int rc;
 
 	if ((rc = set_option(s, XDP_UMEM_FILL_RING, &fill, sizeof(fill))) < 0 ||
@@ -92,20 +92,20 @@ static int create_rings(struct xsk_sock *s, bool tx)
 	if (len != sizeof(off))
 		return -ENOTSUP; /* before Linux 5.4 */
 
-	if ((rc = ring_map(s, RING_FILL, &off.fr, fill, &base)) < 0)
-		return rc;
+	if (!(base = ring_map(s, RING_FILL, &off.fr, fill)))
+		return -errno;
 	RING_ATTACH(&s->fill, base, &off.fr, fill);
 	s->fill.cached_cons += fill;
-	if ((rc = ring_map(s, RING_COMP, &off.cr, comp, &base)) < 0)
-		return rc;
+	if (!(base = ring_map(s, RING_COMP, &off.cr, comp)))
+		return -errno;
 	RING_ATTACH(&s->comp, base, &off.cr, comp);
-	if ((rc = ring_map(s, RING_RX, &off.rx, rx, &base)) < 0)
-		return rc;
+	if (!(base = ring_map(s, RING_RX, &off.rx, rx)))
+		return -errno;
 	RING_ATTACH(&s->rx, base, &off.rx, rx);
 	if (!tx)
 		return 0;
-	if ((rc = ring_map(s, RING_TX, &off.tx, tx_size, &base)) < 0)
-		return rc;
+	if (!(base = ring_map(s, RING_TX, &off.tx, tx_size)))
+		return -errno;
 	RING_ATTACH(&s->tx, base, &off.tx, tx_size);
 	s->tx.cached_cons += tx_size;
 	return 0;
