@@ -1,0 +1,430 @@
+#include "tests/unit/world.h"
+
+#include <arpa/inet.h>
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "io/port_mem.h"
+
+static uint64_t clock_ns = 1000ull * 3600 * 1000000;
+
+static uint64_t world_now_ns(void)
+{
+	return clock_ns;
+}
+
+static int64_t world_wall_s(void)
+{
+	return 1700000000 + (int64_t)(clock_ns / 1000000000u);
+}
+
+void world_advance_ms(uint64_t ms)
+{
+	clock_ns += ms * 1000000u;
+}
+
+uint64_t world_now_ms(void)
+{
+	return clock_ns / 1000000u;
+}
+
+/* --- the store
+ * ------------------------------------------------------------------------------------- */
+
+static void *copy(const void *p, size_t n)
+{
+	void *q = malloc(n + 1);
+
+	assert(q);
+	if (n)
+		memcpy(q, p, n);
+	return q;
+}
+
+static struct persist_vip copy_vip(const struct persist_vip *v)
+{
+	struct persist_vip c = *v;
+
+	c.dcodes = copy(v->dcodes, v->n_dcodes * sizeof(*v->dcodes));
+	c.pins = copy(v->pins, v->n_pins * sizeof(*v->pins));
+	c.dips = copy(v->dips, v->n_dips * sizeof(*v->dips));
+	return c;
+}
+
+static void disk_remove(struct persist_state *d, uint32_t uid)
+{
+	for (unsigned i = 0; i < d->n_vips; i++) {
+		if (d->vips[i].uid != uid)
+			continue;
+		persist_vip_free(&d->vips[i]);
+		d->vips[i] = d->vips[--d->n_vips];
+	}
+}
+
+static void store_submit(void *ctx, const struct persist_txn *txn)
+{
+	struct world *w = ctx;
+	struct persist_state *d = &w->disk;
+
+	w->n_commits++;
+	if (w->on_submit)
+		w->on_submit(w);
+	if (w->fail_commit)
+		return;
+	d->generation = txn->generation;
+	d->next_dip_uid = txn->next_dip_uid;
+	d->next_vip_uid = txn->next_vip_uid;
+	for (unsigned i = 0; i < txn->n_delete; i++)
+		disk_remove(d, txn->delete_uids[i]);
+	for (unsigned i = 0; i < txn->n_put; i++) {
+		disk_remove(d, txn->put[i]->uid);
+		d->vips = realloc(d->vips, (d->n_vips + 1) * sizeof(*d->vips));
+		assert(d->vips);
+		d->vips[d->n_vips++] = copy_vip(txn->put[i]);
+	}
+}
+
+static int store_poll(void *ctx, struct error *err)
+{
+	struct world *w = ctx;
+
+	if (w->on_poll)
+		w->on_poll(w);
+	return w->fail_commit ? error_set(err, -w->fail_commit, "told to fail") : 1;
+}
+
+static struct persist_state disk_read(const struct persist_state *d)
+{
+	struct persist_state s = *d;
+
+	s.vips = malloc((d->n_vips + 1) * sizeof(*s.vips));
+	assert(s.vips);
+	for (unsigned i = 0; i < d->n_vips; i++)
+		s.vips[i] = copy_vip(&d->vips[i]);
+	return s;
+}
+
+/* --- next hops and steering
+ * ------------------------------------------------------------------------ */
+
+static int hops_watch(void *ctx, const struct ip_addr *a)
+{
+	(void)ctx;
+	(void)a;
+	return 0;
+}
+
+static void hops_unwatch(void *ctx, const struct ip_addr *a)
+{
+	(void)ctx;
+	(void)a;
+}
+
+static void hops_get(void *ctx, const struct ip_addr *a, struct next_hop *hop, bool *has_route)
+{
+	(void)ctx;
+	*hop = (struct next_hop){.resolved = true,
+				 .ifindex = 1,
+				 .mtu = 1500,
+				 .dst_mac = {2, 0xd1, 0, 0, a->b[14], a->b[15]},
+				 .src_mac = {2, 0, 0, 0, 0, 2}};
+	*has_route = true;
+}
+
+static bool hops_poll(void *ctx, uint64_t now_ms)
+{
+	(void)ctx;
+	(void)now_ms;
+	return false;
+}
+
+static int steer_add(void *ctx, const struct vip_match *m, struct error *err)
+{
+	(void)m;
+	(void)err;
+	((struct world *)ctx)->n_steered++;
+	return 0;
+}
+
+static int steer_del(void *ctx, const struct vip_match *m, struct error *err)
+{
+	(void)m;
+	(void)err;
+	((struct world *)ctx)->n_steered--;
+	return 0;
+}
+
+/* --- life
+ * ------------------------------------------------------------------------------------------ */
+
+static void world_start(struct world *w)
+{
+	struct state_file_config sc = {
+		.dir = w->dir, .n_flows = w->n_flows, .n_workers = w->n_workers};
+	struct port_mem_config pc = {.n_queues = 1,
+				     .n_ifaces = 1,
+				     .n_frames = 256,
+				     .frame_size = 2048,
+				     .headroom = 256,
+				     .tx_ring = 256};
+	struct error err;
+
+	if (state_file_open(&sc, &w->state, &err)) {
+		fprintf(stderr, "%s\n", err.message);
+		abort();
+	}
+	for (unsigned i = 0; i < w->n_workers; i++) {
+		struct worker_config wc = {.id = i, .cpu = -1, .checksum = CHECKSUM_AUTO};
+		w->ports[i] = port_mem_new(&pc);
+		assert(w->ports[i]);
+		wc.port = w->ports[i];
+		for (int r = 0; r < N_LEARN_RINGS; r++)
+			wc.rings[r] = state_file_ring(w->state, i, r);
+		int rc = worker_new(&wc, &w->workers[i]);
+		assert(rc == 0);
+	}
+	struct control_config cc = {
+		.n_workers = w->n_workers,
+		.workers = w->workers,
+		.state = w->state,
+		.persist = {.ctx = w, .submit = store_submit, .poll = store_poll, .done_fd = -1},
+		.next_hops = {.ctx = w,
+			      .fd = -1,
+			      .watch = hops_watch,
+			      .unwatch = hops_unwatch,
+			      .get = hops_get,
+			      .poll = hops_poll},
+		.steering = {.ctx = w, .add = steer_add, .del = steer_del},
+		.n_ifaces = 1,
+		.ifindexes = {1},
+	};
+	struct persist_state boot = disk_read(&w->disk);
+	w->n_steered = 0;
+	if (control_new(&cc, &boot, &w->control, &err)) {
+		fprintf(stderr, "%s\n", err.message);
+		abort();
+	}
+}
+
+static void world_stop(struct world *w)
+{
+	control_free(w->control);
+	w->control = NULL;
+	for (unsigned i = 0; i < w->n_workers; i++) {
+		worker_free(w->workers[i]);
+		port_mem_free(w->ports[i]);
+	}
+	state_file_close(w->state);
+}
+
+static void remove_state(struct world *w)
+{
+	char cmd[128];
+
+	snprintf(cmd, sizeof(cmd), "rm -rf '%s'", w->dir);
+	int rc = system(cmd);
+	assert(rc == 0);
+}
+
+struct world *world_new(unsigned n_workers, uint64_t n_flows)
+{
+	struct world *w = calloc(1, sizeof(*w));
+
+	assert(w && n_workers <= WORLD_WORKERS_MAX);
+	clock_set_source(world_now_ns, world_wall_s);
+	w->n_workers = n_workers;
+	w->n_flows = n_flows;
+	w->disk = (struct persist_state){.next_dip_uid = 1, .next_vip_uid = 1};
+	snprintf(w->dir, sizeof(w->dir), "/dev/shm/concury-test.%d", getpid());
+	remove_state(w);
+	world_start(w);
+	return w;
+}
+
+void world_free(struct world *w)
+{
+	world_stop(w);
+	remove_state(w);
+	persist_state_free(&w->disk);
+	free(w);
+	clock_set_source(NULL, NULL);
+}
+
+void world_restart(struct world *w, enum world_restart how)
+{
+	world_stop(w);
+	if (how == WORLD_REBOOT)
+		remove_state(w);
+	world_start(w);
+}
+
+void world_settle(struct world *w)
+{
+	/* A publish that a step made due (a fold, a purge) may be due only after its interval. */
+	for (int i = 0; i < 1000 && control_step(w->control); i++)
+		;
+}
+
+/* --- packets
+ * --------------------------------------------------------------------------------------- */
+
+unsigned world_send(struct world *w, unsigned worker, const struct frames_spec *spec)
+{
+	static uint8_t buf[FRAMES_MAX];
+	uint8_t out[2048];
+	uint32_t len = frames_build(buf, spec);
+	int rc = port_mem_inject(w->ports[worker], 0, 0, buf, len);
+
+	assert(rc == 0);
+	worker_round(w->workers[worker]);
+	if (port_mem_take(w->ports[worker], 0, out, sizeof(out)) == 0)
+		return 0;
+	assert(out[1] == 0xd1);
+	return out[5];
+}
+
+static struct frames_spec flow_spec(uint32_t i)
+{
+	uint8_t src[4] = {10, 1, (uint8_t)(i >> 18), (uint8_t)(i >> 10)};
+
+	return (struct frames_spec){.src = ip_addr_v4(src),
+				    .dst = frames_ip(WORLD_VIP_ADDRESS),
+				    .sport = (uint16_t)(1024 + (i & 1023)),
+				    .dport = 80};
+}
+
+unsigned world_tcp(struct world *w, unsigned worker, uint32_t i, uint8_t flags, uint32_t payload)
+{
+	struct frames_spec s = flow_spec(i);
+
+	s.tcp_flags = flags;
+	s.payload_len = payload;
+	return world_send(w, worker, &s);
+}
+
+unsigned world_udp(struct world *w, unsigned worker, uint32_t i)
+{
+	struct frames_spec s = flow_spec(i);
+
+	s.proto = IPPROTO_UDP;
+	return world_send(w, worker, &s);
+}
+
+/* --- requests
+ * -------------------------------------------------------------------------------------- */
+
+struct control_request *world_request(struct world *w, struct control_request *r)
+{
+	bool done;
+
+	control_change_async(w->control, r, &done);
+	for (int i = 0; i < 100 && !done; i++)
+		control_step(w->control);
+	assert(done);
+	return r;
+}
+
+static struct control_request *expect(struct world *w, struct control_request *r,
+				      enum control_status want)
+{
+	world_request(w, r);
+	if (r->status != want) {
+		fprintf(stderr, "status %d, not %d: %s %s %s\n", r->status, want, r->detail,
+			r->errors.n ? r->errors.list[0].pointer : "",
+			r->errors.n ? r->errors.list[0].detail : "");
+		abort();
+	}
+	return r;
+}
+
+static struct control_request request;
+
+struct control_request *world_put_vip(struct world *w, const char *id, enum vip_protocol protocol,
+				      enum control_status want)
+{
+	request = (struct control_request){.op = OP_VIP_PUT};
+	snprintf(request.vip, sizeof(request.vip), "%s", id);
+	vip_conf_defaults(&request.vip_edit.conf);
+	request.vip_edit.members = VIP_M_ADDRESS | VIP_M_PORT | VIP_M_PROTOCOL;
+	request.vip_edit.conf.match = (struct vip_match){
+		.address = frames_ip(WORLD_VIP_ADDRESS), .port = 80, .protocol = protocol};
+	return expect(w, &request, want);
+}
+
+static struct control_request *dip_request(enum control_op op, const char *vip, unsigned last)
+{
+	uint8_t address[4] = {10, 9, 0, (uint8_t)last};
+
+	request = (struct control_request){.op = op};
+	snprintf(request.vip, sizeof(request.vip), "%s", vip);
+	snprintf(request.dip, sizeof(request.dip), "b%u", last);
+	dip_conf_defaults(&request.dip_edit.conf);
+	request.dip_edit.conf.address = ip_addr_v4(address);
+	return &request;
+}
+
+struct control_request *world_put_dip(struct world *w, const char *vip, unsigned last,
+				      uint32_t weight, enum control_status want)
+{
+	struct control_request *r = dip_request(OP_DIP_PUT, vip, last);
+
+	r->dip_edit.members = DIP_M_ADDRESS | DIP_M_WEIGHT;
+	r->dip_edit.conf.weight = weight;
+	return expect(w, r, want);
+}
+
+struct control_request *world_set_weight(struct world *w, const char *vip, unsigned last,
+					 uint32_t weight)
+{
+	struct control_request *r = dip_request(OP_DIP_PATCH, vip, last);
+
+	r->dip_edit.members = DIP_M_WEIGHT;
+	r->dip_edit.conf.weight = weight;
+	return expect(w, r, CONTROL_OK);
+}
+
+struct control_request *world_set_admin(struct world *w, const char *vip, unsigned last,
+					enum admin_state state)
+{
+	struct control_request *r = dip_request(OP_DIP_PATCH, vip, last);
+
+	r->dip_edit.members = DIP_M_ADMIN_STATE;
+	r->dip_edit.conf.admin_state = state;
+	return expect(w, r, CONTROL_OK);
+}
+
+struct control_request *world_delete_dip(struct world *w, const char *vip, unsigned last,
+					 bool force)
+{
+	struct control_request *r = dip_request(OP_DIP_DELETE, vip, last);
+
+	r->force = force;
+	return world_request(w, r);
+}
+
+struct consistency world_consistency(struct world *w)
+{
+	struct consistency c;
+
+	control_read_consistency(w->control, &c);
+	return c;
+}
+
+uint64_t world_dip_flows(struct world *w, const char *vip, unsigned last)
+{
+	size_t n;
+	struct vip_info *v = control_read_vips(w->control, vip, true, &n);
+	uint64_t flows = UINT64_MAX;
+	char id[16];
+
+	snprintf(id, sizeof(id), "b%u", last);
+	for (unsigned i = 0; n && i < v->n_dips; i++)
+		if (strcmp(v->dips[i].conf.id, id) == 0)
+			flows = v->dips[i].flows;
+	vip_infos_free(v, n);
+	return flows;
+}
