@@ -161,7 +161,9 @@ static void parse_query(char *text, const struct route *route, struct api_reques
 					 route->query ? route->query : "");
 		else if (request_query(req, pair))
 			field_errors_add(errors, pointer, "duplicate", "given twice");
-		else if (req->n_query < QUERY_MAX) {
+		else if (req->n_query == QUERY_MAX)
+			field_errors_add(errors, pointer, "too_many", "too many parameters");
+		else {
 			req->query[req->n_query].name = pair;
 			req->query[req->n_query++].value = value ? value : "";
 		}

@@ -1,0 +1,258 @@
+#include "tests/unit/api_fake.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+struct api_fake api_fake;
+
+/* --- the daemon ----------------------------------------------------------------------------------
+ */
+
+static void fill_web(struct vip_info *v)
+{
+	memset(v, 0, sizeof(*v));
+	vip_conf_defaults(&v->conf);
+	snprintf(v->conf.id, sizeof(v->conf.id), "web");
+	if (ip_addr_parse("10.9.0.100", &v->conf.match.address))
+		abort();
+	v->conf.match.port = 80;
+	v->packets = 11;
+	v->bytes = 1100;
+	v->n_dcodes = 1024;
+}
+
+static void fill_dip(struct dip_info *d, unsigned i)
+{
+	char address[32];
+
+	memset(d, 0, sizeof(*d));
+	dip_conf_defaults(&d->conf);
+	snprintf(d->conf.id, sizeof(d->conf.id), "b%u", i);
+	snprintf(address, sizeof(address), "10.9.0.1%u", i);
+	if (ip_addr_parse(address, &d->conf.address))
+		abort();
+	d->dcodes = 512;
+	d->packets = i;
+	d->bytes = 100 * i;
+}
+
+static void change(void *ctx, struct control_request *r)
+{
+	(void)ctx;
+	unsigned now = atomic_fetch_add(&api_fake.n_changes_now, 1) + 1;
+	unsigned most = atomic_load(&api_fake.n_changes_together);
+	while (now > most &&
+	       !atomic_compare_exchange_weak(&api_fake.n_changes_together, &most, now))
+		;
+	if (api_fake.change_ms)
+		usleep(api_fake.change_ms * 1000);
+	if (!api_fake.change_ms)
+		api_fake.last = *r;
+	r->status = api_fake.status;
+	r->errors = api_fake.errors;
+	r->retry_after_s = api_fake.retry_after_s;
+	r->flows_remaining = api_fake.flows_remaining;
+	memcpy(r->detail, api_fake.detail, sizeof(api_fake.detail));
+	r->change = (struct change_info){.generation = 42, .flows_known = 10000, .pause_us = 31};
+	fill_web(&r->vip_info);
+	fill_dip(&r->dip_info, 1);
+	atomic_fetch_add(&api_fake.n_changes, 1);
+	atomic_fetch_sub(&api_fake.n_changes_now, 1);
+}
+
+static struct vip_info *read_vips(void *ctx, const char *vip, bool with_dips, size_t *n)
+{
+	(void)ctx;
+	*n = 0;
+	if (api_fake.no_vips || (vip && strcmp(vip, "web") != 0))
+		return NULL;
+	struct vip_info *v = calloc(1, sizeof(*v));
+	fill_web(v);
+	if (with_dips) {
+		v->n_dips = 2;
+		v->dips = calloc(2, sizeof(*v->dips));
+		fill_dip(&v->dips[0], 1);
+		fill_dip(&v->dips[1], 2);
+	}
+	*n = 1;
+	return v;
+}
+
+static void free_vips(struct vip_info *v, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		free(v[i].dips);
+	free(v);
+}
+
+static void read_consistency(void *ctx, struct consistency *out)
+{
+	uint64_t value = 100;
+
+	(void)ctx;
+#define FILL(name) out->name = value++;
+	CONSISTENCY_FIELDS(FILL)
+#undef FILL
+}
+
+static void explain(void *ctx, const char *vip, const struct ip_addr *src, uint16_t sport,
+		    uint16_t dport, uint8_t proto, struct explanation *out)
+{
+	(void)ctx;
+	(void)vip;
+	(void)src;
+	api_fake.explained_sport = sport;
+	api_fake.explained_dport = dport;
+	api_fake.explained_proto = proto;
+	*out = (struct explanation){
+		.found = sport != 1, .dip = "b1", .reason = "home", .dcode = 713, .known = true};
+	if (sport == 2)
+		out->dip[0] = '\0';
+}
+
+static void read_capacity(void *ctx, uint64_t *flows, uint64_t *capacity)
+{
+	(void)ctx;
+	*flows = api_fake.flows;
+	*capacity = 1000;
+}
+
+static void read_traffic(void *ctx, struct api_traffic *out)
+{
+	(void)ctx;
+	memset(out, 0, sizeof(*out));
+	out->n_ifaces = 1;
+	strcpy(out->ifaces[0].name, "eth0");
+	out->ifaces[0].rx_packets = 5;
+	for (unsigned i = 0; i < N_DROP_REASONS; i++)
+		out->drops[i] = 1000 + i;
+}
+
+void api_fake_context(struct api_context *api)
+{
+	static const int cpus[] = {1, -1};
+	static const struct xsk_queue queues[] = {{"eth0", 0, 0, XDP_MODE_COPY},
+						  {"eth0", 1, 1, XDP_MODE_GENERIC}};
+
+	memset(api, 0, sizeof(*api));
+	api->backend = (struct api_backend){
+		.info = {.state_file = STATE_KEPT,
+			 .lookup_memory = HUGEMEM_RESERVED,
+			 .umem_memory = HUGEMEM_TRANSPARENT,
+			 .n_workers = 2,
+			 .cpus = cpus,
+			 .n_queues = 2,
+			 .queues = queues},
+		.change = change,
+		.read_vips = read_vips,
+		.free_vips = free_vips,
+		.read_consistency = read_consistency,
+		.explain = explain,
+		.read_capacity = read_capacity,
+		.read_traffic = read_traffic,
+	};
+	atomic_store(&api->ready, true);
+}
+
+/* --- the client ----------------------------------------------------------------------------------
+ */
+
+int http_connect(const char *where)
+{
+	struct sockaddr_un un = {.sun_family = AF_UNIX};
+	struct sockaddr_in in = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+	bool is_unix = !strncmp(where, "unix:", 5);
+	struct timeval limit = {.tv_sec = 20};
+	int fd = socket(is_unix ? AF_UNIX : AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	if (is_unix)
+		snprintf(un.sun_path, sizeof(un.sun_path), "%s", where + 5);
+	else
+		in.sin_port = htons((uint16_t)atoi(strrchr(where, ':') + 1));
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+	if (connect(fd, is_unix ? (struct sockaddr *)&un : (struct sockaddr *)&in,
+		    is_unix ? sizeof(un) : sizeof(in))) {
+		close(fd);
+		return -1;
+	}
+	return fd;
+}
+
+bool http_send(int fd, const void *data, size_t n)
+{
+	const char *at = data;
+
+	while (n) {
+		ssize_t sent = send(fd, at, n, MSG_NOSIGNAL);
+		if (sent < 0)
+			return false;
+		at += sent;
+		n -= (size_t)sent;
+	}
+	return true;
+}
+
+const char *http_header(const struct http_answer *a, const char *name)
+{
+	static char value[512];
+	size_t len = strlen(name);
+
+	for (const char *line = strstr(a->headers, "\r\n"); line; line = strstr(line, "\r\n")) {
+		line += 2;
+		if (strncasecmp(line, name, len) != 0 || line[len] != ':')
+			continue;
+		line += len + 1;
+		line += strspn(line, " ");
+		snprintf(value, sizeof(value), "%.*s", (int)strcspn(line, "\r"), line);
+		return value;
+	}
+	return NULL;
+}
+
+/* Byte by byte, so that nothing of the next answer is taken. */
+static bool read_headers(int fd, struct http_answer *a)
+{
+	size_t n = 0;
+
+	while (n < sizeof(a->headers) - 1 && recv(fd, a->headers + n, 1, 0) == 1) {
+		a->headers[++n] = '\0';
+		if (n >= 4 && !strcmp(a->headers + n - 4, "\r\n\r\n"))
+			return true;
+	}
+	return false;
+}
+
+void http_read(int fd, bool to_head, struct http_answer *a)
+{
+	memset(a, 0, sizeof(*a));
+	do {
+		if (!read_headers(fd, a) || sscanf(a->headers, "HTTP/1.%*d %d", &a->status) != 1) {
+			a->status = 0;
+			return;
+		}
+	} while (a->status == 100);
+	const char *length = http_header(a, "Content-Length");
+	a->len = length && !to_head ? strtoul(length, NULL, 10) : 0;
+	a->body = calloc(1, a->len + 1);
+	for (size_t n = 0; n < a->len;) {
+		ssize_t got = recv(fd, a->body + n, a->len - n, 0);
+		if (got <= 0) {
+			a->status = 0;
+			return;
+		}
+		n += (size_t)got;
+	}
+}
+
+void http_answer_free(struct http_answer *a)
+{
+	free(a->body);
+	a->body = NULL;
+}

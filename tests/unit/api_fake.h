@@ -1,0 +1,52 @@
+/* A daemon made up for the API's tests: one VIP "web" with two DIPs, changes that are recorded and
+ * answered as the test says; and a client that speaks raw HTTP. */
+#pragma once
+
+#include <stdatomic.h>
+
+#include "api/server/http.h"
+
+struct api_fake {
+	/* what the next changes get */
+	enum control_status status;
+	char detail[64];
+	uint32_t retry_after_s;
+	uint64_t flows_remaining;
+	struct field_errors errors;
+	unsigned change_ms; /* how long one takes */
+	bool no_vips;
+	uint64_t flows;
+	/* what came */
+	_Atomic unsigned n_changes;
+	_Atomic unsigned n_changes_now;
+	_Atomic unsigned n_changes_together; /* the most at one time */
+	struct control_request last;
+	uint16_t explained_sport;
+	uint16_t explained_dport;
+	uint8_t explained_proto;
+};
+
+extern struct api_fake api_fake;
+
+/** Everything of the context: the functions above and figures to recognise. */
+void api_fake_context(struct api_context *api);
+
+struct http_answer {
+	int status; /* 0: the connection was closed without an answer */
+	char headers[2048];
+	char *body; /* owned, NUL-terminated */
+	size_t len;
+};
+
+/** Connect to a listener text ("unix:PATH", "127.0.0.1:PORT"); -1 when refused. */
+int http_connect(const char *where);
+
+/** Send n bytes. False if the other side has closed. */
+bool http_send(int fd, const void *data, size_t n);
+
+/** Read one answer (to_head: without body). Free with http_answer_free. */
+void http_read(int fd, bool to_head, struct http_answer *a);
+void http_answer_free(struct http_answer *a);
+
+/** Value of a header, or NULL; valid until the next call. */
+const char *http_header(const struct http_answer *a, const char *name);
