@@ -8,15 +8,30 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #define ONE_EDGE ((uint64_t)1 << 32)
+#define HUGE_PAGE ((size_t)2 << 20)
 #define AHEAD 16 /* edges between a prefetch and its use */
+
+void *othello_alloc(size_t n, size_t size)
+{
+	size_t bytes = n * size;
+
+	if (bytes < HUGE_PAGE)
+		return malloc(bytes ? bytes : 1);
+	bytes = (bytes + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1);
+	void *p = aligned_alloc(HUGE_PAGE, bytes);
+	if (p)
+		(void)madvise(p, bytes, MADV_HUGEPAGE); /* a wish: small pages work too */
+	return p;
+}
 
 int othello_peel_init(struct othello_peel *p, uint32_t n, uint32_t n_a, uint32_t n_b)
 {
 	p->n_order = 0;
-	p->cells = malloc(((size_t)n_a + n_b) * sizeof(*p->cells));
-	p->order = malloc(((size_t)n + 1) * sizeof(*p->order));
+	p->cells = othello_alloc((size_t)n_a + n_b, sizeof(*p->cells));
+	p->order = othello_alloc(n, sizeof(*p->order));
 	if (p->cells && p->order)
 		return 0;
 	othello_peel_destroy(p);

@@ -6,6 +6,11 @@
 
 #include "lookup/othello.h"
 
+/** Memory for control's work on n keys or cells, on transparent huge pages where it is large: a build
+ *  touches it once, and faulting it in by small pages takes longer than the build. Not from the
+ *  reserved pool, which is the packet path's. NULL without memory; free() frees it. */
+MUST_CHECK void *othello_alloc(size_t n, size_t size);
+
 /** The two cells of an edge: [0] in a, [1] in b. */
 struct othello_edge {
 	uint32_t cell[2];

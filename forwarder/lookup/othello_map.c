@@ -33,12 +33,15 @@ void othello_map_size(uint32_t n_keys, uint32_t *n_a, uint32_t *n_b)
 /* --- memory --------------------------------------------------------------------------------------
  */
 
-static int grow_one(void **array, size_t size, uint32_t capacity)
+static int grow_one(void **array, size_t size, uint32_t n, uint32_t capacity)
 {
-	void *p = realloc(*array, size * capacity);
+	void *p = othello_alloc(capacity, size);
 
 	if (!p)
 		return -ENOMEM;
+	if (n)
+		memcpy(p, *array, n * size);
+	free(*array);
 	*array = p;
 	return 0;
 }
@@ -48,10 +51,10 @@ static int reserve(struct othello_map *m, uint32_t capacity)
 {
 	if (capacity <= m->capacity)
 		return 0;
-	if (grow_one((void **)&m->hashes, sizeof(*m->hashes), capacity) ||
-	    grow_one((void **)&m->values, sizeof(*m->values), capacity) ||
-	    grow_one((void **)&m->edges, sizeof(*m->edges), capacity) ||
-	    grow_one((void **)&m->links, sizeof(*m->links), capacity))
+	if (grow_one((void **)&m->hashes, sizeof(*m->hashes), m->n, capacity) ||
+	    grow_one((void **)&m->values, sizeof(*m->values), m->n, capacity) ||
+	    grow_one((void **)&m->edges, sizeof(*m->edges), m->n, capacity) ||
+	    grow_one((void **)&m->links, sizeof(*m->links), m->n, capacity))
 		return -ENOMEM;
 	m->capacity = capacity;
 	return 0;
@@ -67,8 +70,8 @@ struct othello_map *othello_map_alloc(uint32_t capacity, uint32_t n_a, uint32_t 
 	m->sized_for = (uint32_t)((uint64_t)n_a * 2 / 3);
 	if (m->sized_for < capacity)
 		m->sized_for = capacity;
-	m->heads[0] = malloc((size_t)n_a * sizeof(uint32_t));
-	m->heads[1] = malloc((size_t)n_b * sizeof(uint32_t));
+	m->heads[0] = othello_alloc(n_a, sizeof(uint32_t));
+	m->heads[1] = othello_alloc(n_b, sizeof(uint32_t));
 	if (!m->heads[0] || !m->heads[1] || reserve(m, capacity)) {
 		othello_map_free(m);
 		return NULL;
@@ -237,10 +240,10 @@ static int rebuild(struct othello_map *m, uint32_t sized_for, bool keep_seed)
 
 	othello_map_size(sized_for, &shape.n_a, &shape.n_b);
 	bool resized = shape.n_a != m->shape.n_a || shape.n_b != m->shape.n_b;
-	struct othello_edge *edges = malloc((size_t)m->capacity * sizeof(*edges));
+	struct othello_edge *edges = othello_alloc(m->capacity, sizeof(*edges));
 	if (resized) {
-		heads[0] = malloc((size_t)shape.n_a * sizeof(uint32_t));
-		heads[1] = malloc((size_t)shape.n_b * sizeof(uint32_t));
+		heads[0] = othello_alloc(shape.n_a, sizeof(uint32_t));
+		heads[1] = othello_alloc(shape.n_b, sizeof(uint32_t));
 	}
 	if (!edges || !heads[0] || !heads[1] ||
 	    othello_peel_init(&peel, m->n, shape.n_a, shape.n_b))
