@@ -92,7 +92,8 @@ $(BUILD)/%.bpf.o: %.bpf.c
 $(BUILD)/gen/%.skel.h: $(BUILD)/forwarder/io/%.bpf.o
 	$(call say,SKEL,$@)
 	@mkdir -p $(@D)
-	$(Q)bpftool gen skeleton $< > $@
+	$(Q){ echo '/* NOLINTBEGIN: generated */'; bpftool gen skeleton $<; \
+		echo '/* NOLINTEND */'; } > $@
 
 $(BUILD)/unit/%: $(BUILD)/obj/tests/unit/%.o $(SUPPORT) $(LIB)
 	$(call say,LD,$@)
