@@ -65,7 +65,7 @@ static int parse_tcp(const char *spec, union address *a, socklen_t *len)
 
 static void name_tcp(struct listener *l)
 {
-	union address a;
+	union address a = {.any = {.sa_family = AF_UNSPEC}};
 	socklen_t len = sizeof(a);
 	char text[INET6_ADDRSTRLEN];
 

@@ -33,7 +33,7 @@ json_t *problem_text(const char *text)
 
 	if (s)
 		return s;
-	for (; text[n] && n < sizeof(ascii) - 1; n++)
+	for (; n < sizeof(ascii) - 1 && text[n]; n++)
 		ascii[n] = (unsigned char)text[n] < 0x80 ? text[n] : '?';
 	ascii[n] = '\0';
 	return json_string(ascii);

@@ -66,12 +66,13 @@ static void check_queues(struct iface *i)
 
 static void check_mtu(struct iface *i)
 {
+	const unsigned max = XSK_MTU_MAX;
 	char fix[64];
 
-	snprintf(fix, sizeof(fix), "ip link set dev %s mtu %u", i->dev.name, XSK_MTU_MAX);
-	if (i->dev.mtu > XSK_MTU_MAX)
+	snprintf(fix, sizeof(fix), "ip link set dev %s mtu %u", i->dev.name, max);
+	if (i->dev.mtu > max)
 		report_block(i->r, fix, "%s: MTU %u, but frames up to %u are forwarded",
-			     i->dev.name, i->dev.mtu, XSK_MTU_MAX);
+			     i->dev.name, i->dev.mtu, max);
 }
 
 static void check_program(struct iface *i)

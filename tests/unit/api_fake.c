@@ -201,7 +201,7 @@ bool http_send(int fd, const void *data, size_t n)
 
 const char *http_header(const struct http_answer *a, const char *name)
 {
-	static char value[512];
+	static _Thread_local char value[512];
 	size_t len = strlen(name);
 
 	for (const char *line = strstr(a->headers, "\r\n"); line; line = strstr(line, "\r\n")) {

@@ -48,5 +48,5 @@ bool http_send(int fd, const void *data, size_t n);
 void http_read(int fd, bool to_head, struct http_answer *a);
 void http_answer_free(struct http_answer *a);
 
-/** Value of a header, or NULL; valid until the next call. */
+/** Value of a header, or NULL; valid until the thread's next call. */
 const char *http_header(const struct http_answer *a, const char *name);
