@@ -319,7 +319,7 @@ int state_file_open(const struct state_file_config *c, struct state_file **out, 
 	if (c->n_workers < 1 || c->n_workers > STATE_WORKERS_MAX)
 		return error_set(err, -EINVAL, "workers: 1 to %u", STATE_WORKERS_MAX);
 	if (c->n_flows > STATE_FLOWS_MAX)
-		return error_set(err, -EINVAL, "flows: at most %llu", STATE_FLOWS_MAX);
+		return error_set(err, -EINVAL, "flows: at most %u", STATE_FLOWS_MAX);
 	f = calloc(1, sizeof(*f));
 	if (!f)
 		return error_set(err, -ENOMEM, "state: no memory");

@@ -11,7 +11,7 @@ struct flow_slot; /* control/flows.h */
 #define FLOW_SLOT_BYTES 64 /* sizeof(struct flow_slot) */
 #define STATE_FLOWS_DEFAULT (1u << 20)
 #define STATE_FLOWS_MIN 1024u       /* less free space than for these is none */
-#define STATE_FLOWS_MAX (1ull << 32) /* slots are numbered by 32 bits */
+#define STATE_FLOWS_MAX UINT32_MAX  /* slots are numbered by 32 bits */
 #define STATE_WORKERS_MAX 64u
 
 /* Records of each ring. An opening ring holds 30 ms of a million new flows a second. */
