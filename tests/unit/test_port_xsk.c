@@ -204,7 +204,7 @@ static int attached_id(const char *ifname, uint32_t flags)
 /* Over far more frames than the pool has: none may get lost on the way round. */
 static void check_forwarding(enum xdp_mode mode)
 {
-	const unsigned batch = 200, rounds = 120;
+	const unsigned batch = 200, rounds = 80;
 	struct xsk *x = open_ports(2, 1, mode);
 	struct port *p = xsk_port(x, 0);
 	const struct xsk_queue *queues;
@@ -362,6 +362,41 @@ END_TEST
 START_TEST(restart_in_generic_mode)
 {
 	check_restart(XDP_MODE_GENERIC);
+}
+END_TEST
+
+static void *inject_until_stop(void *arg)
+{
+	const _Atomic bool *stop = arg;
+
+	while (!*stop) {
+		inject_syns(0, 20);
+		usleep(200);
+	}
+	return NULL;
+}
+
+/* Programs replaced under traffic, by processes that start and end: no packet slips through. */
+START_TEST(replacing_leaks_nothing)
+{
+	_Atomic bool stop = false;
+	uint8_t buf[2048];
+	pthread_t t;
+
+	struct xsk *x = open_ports(1, 1, XDP_MODE_COPY);
+	start(x);
+	ck_assert_int_eq(pthread_create(&t, NULL, inject_until_stop, &stop), 0);
+	for (int i = 0; i < 20; i++) {
+		forward(xsk_port(x, 0), -1, 100, 20);
+		xsk_close(x);
+		x = open_ports(1, 1, XDP_MODE_COPY);
+		start(x);
+	}
+	ck_assert_uint_gt(forward(xsk_port(x, 0), -1, 100, 1000), 0); /* traffic is still there */
+	stop = true;
+	pthread_join(t, NULL);
+	ck_assert_uint_eq(take(0, lb_macs[0], buf, sizeof(buf), 300), 0);
+	xsk_close(x);
 }
 END_TEST
 
@@ -676,6 +711,7 @@ int main(void)
 	tcase_add_test(t, two_workers_share_the_queues);
 	tcase_add_test(t, restart_never_lets_the_kernel_answer);
 	tcase_add_test(t, restart_in_generic_mode);
+	tcase_add_test(t, replacing_leaks_nothing);
 	tcase_add_test(t, mode_changes);
 	tcase_add_test(t, falls_back_to_generic);
 	tcase_add_test(t, foreign_program_is_refused);
