@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "control/options.h"
 #include "control/preflight.h"
+#include "io/netdev.h"
 #include "io/xdp_probe.h"
 #include "schema/store.h"
 
@@ -60,6 +61,17 @@ static void choose_cpus(struct daemon *d)
 	bool pin = n > 1 && d->n_workers <= n;
 	for (unsigned i = 0; i < d->n_workers; i++)
 		d->cpus[i] = pin ? allowed[n - d->n_workers + i] : -1;
+}
+
+/* Before anything is made: the most likely mistake in a command line. */
+static int check_interfaces(const struct options *o, struct error *err)
+{
+	struct xsk_iface dev;
+	int rc = 0;
+
+	for (unsigned i = 0; !rc && i < o->n_ifaces; i++)
+		rc = netdev_read(o->ifaces[i], &dev, err);
+	return rc;
 }
 
 static int open_database(struct daemon *d, struct persist_state *boot, struct error *err)
@@ -136,7 +148,9 @@ static int prepare(struct daemon *d, struct error *err)
 {
 	struct persist_state boot = {0};
 
-	int rc = http_open(d->options->listen, d->options->n_listen, &d->http, err);
+	int rc = check_interfaces(d->options, err);
+	if (!rc)
+		rc = http_open(d->options->listen, d->options->n_listen, &d->http, err);
 	if (rc)
 		return rc;
 	rc = open_database(d, &boot, err);

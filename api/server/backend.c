@@ -64,6 +64,7 @@ static void live_read_traffic(void *ctx, struct api_traffic *out)
 		memcpy(out->ifaces[i].name, ifaces[i].name, sizeof(out->ifaces[i].name));
 	for (unsigned i = 0; i < l->n_workers; i++)
 		add_worker(out, l->workers[i]->counters);
+	out->drops[DROP_frame_too_big] += xsk_rx_too_big(l->xsk);
 	out->rx_kernel_drops = xsk_rx_kernel_drops(l->xsk);
 }
 

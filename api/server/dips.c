@@ -35,18 +35,24 @@ void dips_list(struct api_request *req, struct api_response *resp)
 	response_items(resp, items);
 }
 
+static const struct dip_info *find_dip(const struct vip_info *vip, const char *id)
+{
+	for (unsigned i = 0; i < vip->n_dips; i++)
+		if (!strcmp(vip->dips[i].conf.id, id))
+			return &vip->dips[i];
+	return NULL;
+}
+
 void dip_get(struct api_request *req, struct api_response *resp)
 {
 	size_t n = 0;
 	struct vip_info *vip = read_vip(req, &n, resp);
-	unsigned i = 0;
 
 	if (!vip)
 		return;
-	while (i < vip->n_dips && strcmp(vip->dips[i].conf.id, req->path_args[1]) != 0)
-		i++;
-	if (i < vip->n_dips)
-		response_json(resp, 200, codec_print_dip(&vip->dips[i]));
+	const struct dip_info *dip = find_dip(vip, req->path_args[1]);
+	if (dip)
+		response_json(resp, 200, codec_print_dip(dip));
 	else
 		problem_set(resp, 404, "the VIP '%s' has no DIP '%s'", req->path_args[0],
 			    req->path_args[1]);
@@ -84,7 +90,21 @@ void dip_patch(struct api_request *req, struct api_response *resp)
 void dip_delete(struct api_request *req, struct api_response *resp)
 {
 	struct control_request r;
+	size_t n = 0;
 
-	if (change_init(req, OP_DIP_DELETE, &r, resp))
-		change_run(req, &r, resp);
+	if (!change_init(req, OP_DIP_DELETE, &r, resp))
+		return;
+	struct vip_info *vip = read_vip(req, &n, resp);
+	if (!vip)
+		return;
+	/* What it was, for the answer: of a DIP that is gone control tells nothing. */
+	const struct dip_info *was = find_dip(vip, r.dip);
+	if (was)
+		r.dip_info = (struct dip_info){.conf = was->conf,
+					       .state = DIP_DRAINING,
+					       .packets = was->packets,
+					       .bytes = was->bytes,
+					       .deleting = true};
+	req->api->backend.free_vips(vip, n);
+	change_run(req, &r, resp);
 }

@@ -64,8 +64,19 @@ void vip_patch(struct api_request *req, struct api_response *resp)
 
 void vip_delete(struct api_request *req, struct api_response *resp)
 {
+	const struct api_backend *b = &req->api->backend;
 	struct control_request r;
+	size_t n = 0;
 
-	if (change_init(req, OP_VIP_DELETE, &r, resp))
-		change_run(req, &r, resp);
+	if (!change_init(req, OP_VIP_DELETE, &r, resp))
+		return;
+	/* What it was, for the answer: of a VIP that is gone control tells nothing. */
+	struct vip_info *was = b->read_vips(b->ctx, r.vip, false, &n);
+	if (n)
+		r.vip_info = (struct vip_info){.conf = was->conf,
+					       .packets = was->packets,
+					       .bytes = was->bytes,
+					       .deleting = true};
+	b->free_vips(was, n);
+	change_run(req, &r, resp);
 }

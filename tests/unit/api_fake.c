@@ -61,8 +61,12 @@ static void change(void *ctx, struct control_request *r)
 	r->flows_remaining = api_fake.flows_remaining;
 	memcpy(r->detail, api_fake.detail, sizeof(api_fake.detail));
 	r->change = (struct change_info){.generation = 42, .flows_known = 10000, .pause_us = 31};
-	fill_web(&r->vip_info);
-	fill_dip(&r->dip_info, 1);
+	/* Like control, which tells nothing of what is gone. */
+	bool gone = r->status == CONTROL_OK && (r->op == OP_VIP_DELETE || r->op == OP_DIP_DELETE);
+	if (!gone) {
+		fill_web(&r->vip_info);
+		fill_dip(&r->dip_info, 1);
+	}
 	atomic_fetch_add(&api_fake.n_changes, 1);
 	atomic_fetch_sub(&api_fake.n_changes_now, 1);
 }
