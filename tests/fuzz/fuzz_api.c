@@ -1,0 +1,87 @@
+/* Requests of any kind through router, codec and resources. The first line of an input is the
+ * target, the rest is the body; every method is tried with it. What must hold: an answer that is a
+ * JSON document of a status that is documented, and no edit reaches control that names what it
+ * cannot be. */
+#include <stdlib.h>
+
+#include "api/server/router.h"
+#include "tests/unit/api_fake.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void check_edits(const struct control_request *r)
+{
+	const struct vip_edit *v = &r->vip_edit;
+
+	if (!model_id_valid(r->vip) || (r->op >= OP_DIP_PUT && !model_id_valid(r->dip)))
+		abort();
+	if (r->op == OP_VIP_PUT || r->op == OP_VIP_PATCH) {
+		if ((v->members & VIP_M_PROTOCOL && (unsigned)v->conf.match.protocol > VIP_ANY) ||
+		    (v->members & VIP_M_MODE && (unsigned)v->conf.mode > VIP_IPIP) ||
+		    (v->members & VIP_M_AFFINITY && (unsigned)v->conf.affinity > AFFINITY_CLIENT))
+			abort();
+		if (r->op == OP_VIP_PUT && !(v->members & VIP_M_ADDRESS))
+			abort();
+	}
+	if (r->op == OP_DIP_PUT || r->op == OP_DIP_PATCH) {
+		const struct dip_edit *d = &r->dip_edit;
+		if ((d->members & DIP_M_WEIGHT && d->conf.weight > WEIGHT_MAX) ||
+		    (d->members & DIP_M_MAC && d->conf.has_mac && d->conf.mac[0] & 1) ||
+		    (r->op == OP_DIP_PUT && !(d->members & DIP_M_ADDRESS)))
+			abort();
+	}
+}
+
+static void check_answer(struct api_response *resp)
+{
+	static const unsigned known[] = {200, 400, 404, 405, 415, 422};
+	size_t i = 0;
+
+	while (i < ARRAY_LEN(known) && known[i] != resp->status)
+		i++;
+	if (i == ARRAY_LEN(known) || !resp->body || resp->problem != (resp->status >= 300))
+		abort();
+	char *text = json_dumps(resp->body, 0);
+	json_error_t err;
+	json_t *again = text ? json_loads(text, 0, &err) : NULL;
+	if (!again || !json_equal(again, resp->body))
+		abort();
+	json_decref(again);
+	free(text);
+	json_decref(resp->body);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static const char *const methods[] = {"GET", "HEAD", "PUT", "PATCH", "DELETE", "POST"};
+	static struct api_context api;
+	size_t line = 0;
+
+	api_fake_context(&api);
+	while (line < size && data[line] != '\n')
+		line++;
+	char *target = malloc(line + 1);
+	size_t skip = line < size ? line + 1 : line;
+	char *body = malloc(size - skip + 1);
+	memcpy(target, data, line);
+	target[line] = '\0';
+	memcpy(body, data + skip, size - skip);
+	for (size_t i = 0; i < ARRAY_LEN(methods); i++) {
+		struct api_request req = {.api = &api,
+					  .method = methods[i],
+					  .target = target,
+					  .content_type = "application/json",
+					  .body = body,
+					  .body_len = size - skip};
+		struct api_response resp = {.status = 0};
+		unsigned before = atomic_load(&api_fake.n_changes);
+
+		router_dispatch(api_routes, api_n_routes, &req, &resp);
+		if (atomic_load(&api_fake.n_changes) != before)
+			check_edits(&api_fake.last);
+		check_answer(&resp);
+	}
+	free(target);
+	free(body);
+	return 0;
+}
