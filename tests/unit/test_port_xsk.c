@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "frames.h"
 #include "io/port_xsk.h"
+#include "io/xsk_driver.h"
 #include "netns.h"
 
 #define VIP "10.9.0.100"
@@ -190,6 +191,17 @@ static unsigned forward(struct port *p, int out, unsigned n, int ms)
 	return total;
 }
 
+/* Every frame of the pool is free, with the kernel for receiving, or being sent: none is lost. */
+static void check_frames(struct port *port)
+{
+	const struct xsk_port *p = (struct xsk_port *)port;
+	uint32_t n = p->umem.n_free;
+
+	for (unsigned q = 0; q < port->n_queues; q++)
+		n += p->socks[q].n_posted + p->socks[q].n_tx_out;
+	ck_assert_uint_eq(n, p->umem.n_frames);
+}
+
 static int attached_id(const char *ifname, uint32_t flags)
 {
 	uint32_t id = 0;
@@ -224,6 +236,7 @@ static void check_forwarding(enum xdp_mode mode)
 		ck_assert_uint_eq(got, batch);
 	}
 	ck_assert_uint_eq(xsk_rx_kernel_drops(x), 0);
+	check_frames(p);
 	xsk_close(x);
 }
 
@@ -636,6 +649,7 @@ START_TEST(survives_link_flaps)
 		while (got < 100 && take(1, lb_macs[1], buf, sizeof(buf), 1000) > 0)
 			got++;
 		ck_assert_uint_eq(got, 100);
+		check_frames(p);
 	}
 	ck_assert_int_eq(netns_sh("ip link set l0 down && ip link set l0 up"), 0);
 	inject_syns(0, 10);
@@ -694,6 +708,7 @@ START_TEST(overload_is_counted)
 	ck_assert_uint_eq(got + xsk_rx_kernel_drops(x), n);
 	inject_syns(0, 100);
 	ck_assert_uint_eq(forward(p, 0, 100, 2000), 100);
+	check_frames(p);
 	xsk_close(x);
 }
 END_TEST
