@@ -80,7 +80,7 @@ static void batch_vip_undo(struct control *c, struct batch_vip *b)
 		c->conf.next_hops.unwatch(c->conf.next_hops.ctx, &d->conf.address);
 		vip_runtime_release_index(c, b->rt, d, false);
 	}
-	flow_set_unwatch(&b->rt->flows);
+	flow_set_unwatch(&c->flows, &b->rt->flows);
 	vip_version_free(b->next);
 	if (b->created)
 		vip_runtime_free(c, b->rt);

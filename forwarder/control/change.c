@@ -25,8 +25,7 @@ static void refuse(struct control_request *r, enum control_status status, const 
 	va_end(ap);
 }
 
-/* --- finding things in batch and published state
- * ---------------------------------------------------- */
+/* --- finding things in batch and published state ------------------------------------------- */
 
 static struct vip_runtime *find_vip(struct control *c, struct batch *b, const char *id)
 {
@@ -74,8 +73,7 @@ static bool held(const struct control *c, const struct vip_runtime *v, struct co
 	return true;
 }
 
-/* --- VIPs
- * ------------------------------------------------------------------------------------------ */
+/* --- VIPs ---------------------------------------------------------------------------------- */
 
 static int free_vip_slot(const struct control *c, const struct batch *b)
 {
@@ -246,8 +244,7 @@ static void vip_delete(struct batch *b, struct vip_runtime *v, struct control_re
 	r->status = CONTROL_OK;
 }
 
-/* --- DIPs
- * ------------------------------------------------------------------------------------------ */
+/* --- DIPs ---------------------------------------------------------------------------------- */
 
 static void dip_create(struct control *c, struct batch *b, struct vip_runtime *v,
 		       struct control_request *r)
@@ -348,8 +345,7 @@ static void dip_delete(struct batch *b, struct vip_runtime *v, struct control_re
 		refuse(r, CONTROL_FAILED, "out of memory");
 }
 
-/* --- one request
- * ----------------------------------------------------------------------------------- */
+/* --- one request --------------------------------------------------------------------------- */
 
 static void apply_dip_op(struct control *c, struct batch *b, struct vip_runtime *v,
 			 struct control_request *r)
@@ -391,8 +387,7 @@ static bool accepted(const struct control_request *r)
 	return r->status == CONTROL_OK || r->status == CONTROL_CREATED;
 }
 
-/* --- answers
- * --------------------------------------------------------------------------------------- */
+/* --- answers ------------------------------------------------------------------------------- */
 
 static void answer_failure(struct control_request *r, int rc, const struct error *err)
 {

@@ -17,8 +17,7 @@
 #define IDLE_SLEEP_MS 10 /* else; an idle ring takes 3 million records a second for that long */
 #define BUSY_AFTER_RECORD_MS 100u
 
-/* --- calls
- * ----------------------------------------------------------------------------------------- */
+/* --- calls --------------------------------------------------------------------------------- */
 
 static void wake(struct control *c)
 {
@@ -101,8 +100,7 @@ void control_change(struct control *c, struct control_request *r)
 	pthread_mutex_unlock(&c->mutex);
 }
 
-/* --- the loop
- * -------------------------------------------------------------------------------------- */
+/* --- the loop ------------------------------------------------------------------------------ */
 
 void control_breathe(struct control *c)
 {
@@ -174,8 +172,7 @@ static void *control_main(void *arg)
 	return NULL;
 }
 
-/* --- life
- * ------------------------------------------------------------------------------------------ */
+/* --- life ---------------------------------------------------------------------------------- */
 
 int control_start(struct control *c, struct error *err)
 {

@@ -16,8 +16,7 @@
 #include "base/log.h"
 #include "control/internal.h"
 
-/* --- one record
- * ------------------------------------------------------------------------------------ */
+/* --- one record ---------------------------------------------------------------------------- */
 
 static struct flow_meta meta_new(const struct vip_runtime *v, const struct learn_record *r)
 {
@@ -155,8 +154,7 @@ static void record_apply(struct control *c, const struct learn_record *r)
 		c->stats.flows_opened_total++;
 }
 
-/* --- the rings
- * ------------------------------------------------------------------------------------- */
+/* --- the rings ----------------------------------------------------------------------------- */
 
 enum { MERGE_BATCH = 32 };
 

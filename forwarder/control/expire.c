@@ -116,8 +116,7 @@ void control_expire(struct control *c, uint64_t now_ms)
 	free_zombies(c);
 }
 
-/* --- what falls due
- * -------------------------------------------------------------------------------- */
+/* --- what falls due ------------------------------------------------------------------------ */
 
 static bool vip_due(const struct vip_runtime *v, uint64_t now_ms, int64_t wall_s)
 {

@@ -49,8 +49,7 @@ static enum flow_list list_of(struct flow_meta m, uint8_t ref_flags)
 	return m.flags & FLOW_UDP ? LIST_UDP : LIST_ESTABLISHED;
 }
 
-/* --- lists
- * ----------------------------------------------------------------------------------------- */
+/* --- lists --------------------------------------------------------------------------------- */
 
 static void list_append(struct flow_table *t, struct flow_set *f, uint32_t slot,
 			enum flow_list list)
@@ -91,8 +90,7 @@ static void list_unlink(struct flow_table *t, struct flow_set *f, uint32_t slot)
 	t->class_n[list_class(s->list)]--;
 }
 
-/* --- index
- * ----------------------------------------------------------------------------------------- */
+/* --- index --------------------------------------------------------------------------------- */
 
 static uint32_t index_home(const struct flow_table *t, uint64_t hash)
 {
@@ -153,8 +151,7 @@ uint32_t flow_table_find(const struct flow_table *t, const struct flow_set *f,
 	return FLOW_NONE;
 }
 
-/* --- sets: the dense array
- * ------------------------------------------------------------------------- */
+/* --- sets: the dense array ----------------------------------------------------------------- */
 
 int flow_set_init(struct flow_set *f, struct flow_table *t, uint32_t vip_uid, uint32_t n_dips)
 {
@@ -240,10 +237,20 @@ static void set_mark_fresh(struct flow_set *f, uint32_t slot)
 	f->fresh[f->n_fresh++] = slot;
 }
 
-void flow_set_watch(struct flow_set *f)
+/* No reference may keep a mark of an earlier watch: the check would take it for collected. */
+static void set_forget_fresh(struct flow_table *t, struct flow_set *f)
 {
-	f->watching = true;
+	for (uint32_t i = 0; i < f->n_fresh; i++)
+		if (flow_slot_live(t, f, f->fresh[i]))
+			flow_table_ref(t, f->fresh[i])->flags &= (uint8_t)~REF_LATE;
 	f->n_fresh = 0;
+	f->n_settled = 0;
+}
+
+void flow_set_watch(struct flow_table *t, struct flow_set *f)
+{
+	set_forget_fresh(t, f);
+	f->watching = true;
 	if (f->cap_fresh == UINT32_MAX) {
 		free(f->fresh);
 		f->fresh = NULL;
@@ -256,10 +263,10 @@ bool flow_set_watch_failed(const struct flow_set *f)
 	return f->cap_fresh == UINT32_MAX;
 }
 
-void flow_set_unwatch(struct flow_set *f)
+void flow_set_unwatch(struct flow_table *t, struct flow_set *f)
 {
 	f->watching = false;
-	f->n_fresh = 0;
+	set_forget_fresh(t, f);
 }
 
 void flow_set_published(struct flow_set *f)
@@ -301,8 +308,7 @@ static void set_remove(struct flow_table *t, struct flow_set *f, uint32_t slot)
 	f->n = last;
 }
 
-/* --- the table
- * ------------------------------------------------------------------------------------- */
+/* --- the table ----------------------------------------------------------------------------- */
 
 int flow_table_init(struct flow_table *t, struct flow_slot *slots, uint32_t capacity)
 {
@@ -366,8 +372,7 @@ int flow_table_adopt(struct flow_table *t, uint32_t slot, struct flow_set *set)
 	return 0;
 }
 
-/* --- capacity
- * -------------------------------------------------------------------------------------- */
+/* --- capacity ------------------------------------------------------------------------------ */
 
 /* The flow to forget from a chain: the longest idle; of the established ones the longest idle that
  * is not pinned, a pinned one only if pinned_too. FLOW_NONE if there is none. */
@@ -451,8 +456,7 @@ static void class_enforce_cap(struct flow_table *t, enum flow_class class, uint3
 		class_forget(t, class, true, spare);
 }
 
-/* --- flows
- * ----------------------------------------------------------------------------------------- */
+/* --- flows --------------------------------------------------------------------------------- */
 
 static uint32_t slot_take(struct flow_table *t)
 {
@@ -485,6 +489,7 @@ uint32_t flow_table_insert(struct flow_table *t, struct flow_set *f, const struc
 	enum flow_list list = list_of(meta, 0);
 	list_append(t, f, slot, list);
 	t->n++;
+	flow_set_ref(f, t->side[slot].ref)->flags |= f->watching ? REF_LATE : 0;
 	set_mark_fresh(f, slot);
 	class_enforce_cap(t, list_class(list), slot);
 	return slot;
@@ -501,6 +506,7 @@ void flow_table_update(struct flow_table *t, uint32_t slot, struct flow_meta met
 		f->dip_flows[r->dip]--;
 		f->dip_flows[meta.dip]++;
 		r->dip = meta.dip;
+		r->flags |= f->watching ? REF_LATE : 0;
 		set_mark_fresh(f, slot);
 	}
 	flow_meta_set(&t->slots[slot], meta);

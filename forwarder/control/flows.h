@@ -75,6 +75,7 @@ enum flow_class { CLASS_CLOSING, CLASS_HALF_OPEN, CLASS_UNPROVEN, CLASS_ESTABLIS
 #define REF_EXACT 0x02  /* it is an exact entry */
 #define REF_PLANNED 0x04       /* the plan under way pins it */
 #define REF_PLANNED_EXACT 0x08 /* the plan under way makes it an exact entry */
+#define REF_LATE 0x10 /* inserted or re-homed since the watch began: it is in `fresh` */
 
 /** What a plan reads of a flow: dense, in chunks, so that a scan streams. */
 struct flow_ref {
@@ -111,6 +112,7 @@ struct flow_set {
 	 * checked or waits for its publish) */
 	bool watching;
 	uint32_t n_fresh, cap_fresh;
+	uint32_t n_settled; /* of fresh: the publish has seen to them */
 	uint32_t *fresh;
 };
 
@@ -202,10 +204,10 @@ static ALWAYS_INLINE struct flow_ref *flow_table_ref(const struct flow_table *t,
 }
 
 /** From now on collect into f->fresh what could be placed wrongly by a plan that is checked now. */
-void flow_set_watch(struct flow_set *f);
+void flow_set_watch(struct flow_table *t, struct flow_set *f);
 /** True if memory ran out while collecting: the plan must not be published. */
 bool flow_set_watch_failed(const struct flow_set *f);
-void flow_set_unwatch(struct flow_set *f);
+void flow_set_unwatch(struct flow_table *t, struct flow_set *f);
 
 /** A publish of this set's VIP is done: eviction looks at every flow again. */
 void flow_set_published(struct flow_set *f);

@@ -17,7 +17,9 @@
 #include "control/internal.h"
 #include "lookup/othello_map.h"
 
-#define ACCIDENT_ROUNDS_MAX 32
+#define ROUNDS_MAX 32
+#define LATE_FEW 512u /* misplaced late flows that the exact table may take */
+#define CATCH_UPS_MAX 3
 
 struct plan {
 	struct control *c;
@@ -82,8 +84,8 @@ static int plan_exact(struct plan *p, struct flow_ref *r)
 	return 0;
 }
 
-/* --- the view
- * -------------------------------------------------------------------------------------- */
+/* --- the view ------------------------------------------------------------------------------------
+ */
 
 static int plan_view(struct plan *p)
 {
@@ -139,8 +141,8 @@ out:
 	return rc;
 }
 
-/* --- passes over the flows
- * ------------------------------------------------------------------------- */
+/* --- passes over the flows -----------------------------------------------------------------------
+ */
 
 /* A flow of a usable DIP needs a pin if its home Dcode names another. One of a DIP that is down is
  * judged by the table before re-roll: its pin is idle now, but there when the DIP comes back, in
@@ -180,6 +182,14 @@ static int plan_correct(struct plan *p, struct flow_ref *r)
 	return plan_pin(p, r);
 }
 
+static bool misplaced(const struct plan *p, const struct flow_ref *r)
+{
+	const struct vip_view *view = p->next->view;
+
+	return vip_view_lookup(view, r->hash) != r->dip && !(r->flags & REF_PLANNED_EXACT) &&
+	       r->dip < p->n_dips && view->dips[r->dip].usable;
+}
+
 static int chunk_check(struct plan *p, struct flow_ref *r, uint32_t n, uint32_t *n_wrong)
 {
 	const struct vip_view *view = p->next->view;
@@ -192,10 +202,7 @@ static int chunk_check(struct plan *p, struct flow_ref *r, uint32_t n, uint32_t 
 			cpu_prefetch(&view->pins.a[ia]);
 			cpu_prefetch(&view->pins.b[ib]);
 		}
-		if (vip_view_lookup(view, r[i].hash) == r[i].dip ||
-		    (r[i].flags & REF_PLANNED_EXACT))
-			continue;
-		if (r[i].dip >= p->n_dips || !view->dips[r[i].dip].usable)
+		if (!misplaced(p, &r[i]) || (r[i].flags & REF_LATE))
 			continue;
 		int rc = plan_correct(p, &r[i]);
 		if (rc)
@@ -224,8 +231,8 @@ static int plan_pass(struct plan *p, uint32_t *n_wrong)
 	return 0;
 }
 
-/* --- building
- * -------------------------------------------------------------------------------------- */
+/* --- building ------------------------------------------------------------------------------------
+ */
 
 static int plan_build(struct plan *p)
 {
@@ -287,28 +294,64 @@ static int plan_list_pins(struct plan *p)
 	return 0;
 }
 
+/* Take the misplaced late flows into the map if they are many; then the caller must write and check
+ * again, and the watch begins anew. */
+static int plan_catch_up(struct plan *p, uint32_t *n_taken)
+{
+	struct flow_set *f = &p->v->flows;
+	const struct flow_table *t = &p->c->flows;
+	uint32_t n = 0;
+
+	*n_taken = 0;
+	for (uint32_t i = 0; i < f->n_fresh; i++)
+		if (flow_slot_live(t, f, f->fresh[i]))
+			n += misplaced(p, flow_table_ref(t, f->fresh[i]));
+	if (n <= LATE_FEW)
+		return 0;
+	for (uint32_t i = 0; i < f->n_fresh; i++) {
+		if (!flow_slot_live(t, f, f->fresh[i]))
+			continue;
+		struct flow_ref *r = flow_table_ref(t, f->fresh[i]);
+		int rc = misplaced(p, r) ? plan_correct(p, r) : 0;
+		if (rc)
+			return rc;
+	}
+	flow_set_watch(&p->c->flows, f);
+	*n_taken = n;
+	return 0;
+}
+
+/* Write the arrays and correct them until all flows known at the start are right. */
+static int plan_settle(struct plan *p)
+{
+	int catch_ups = 0;
+
+	flow_set_watch(&p->c->flows, &p->v->flows);
+	for (int round = 0;; round++) {
+		uint32_t n_wrong = 0;
+		int rc = plan_write(p);
+		if (rc == 0)
+			rc = plan_pass(p, &n_wrong);
+		if (rc == 0 && n_wrong == 0 && catch_ups++ < CATCH_UPS_MAX)
+			rc = plan_catch_up(p, &n_wrong);
+		if (rc || n_wrong == 0)
+			return rc;
+		/* Each round places all that it finds wrong; the new arrays make about n/65536 new
+		 * accidents among the rest, so rounds shrink geometrically. */
+		assert(round < ROUNDS_MAX);
+	}
+}
+
 static int plan_run(struct plan *p)
 {
-	uint32_t n_wrong;
 	int rc = plan_view(p);
 
 	if (rc == 0)
 		rc = plan_pass(p, NULL);
 	if (rc == 0)
 		rc = plan_build(p);
-	for (int round = 0; rc == 0; round++) {
-		n_wrong = 0;
-		rc = plan_write(p);
-		if (rc)
-			break;
-		flow_set_watch(&p->v->flows);
-		rc = plan_pass(p, &n_wrong);
-		if (n_wrong == 0)
-			break;
-		/* Each round places all flows it finds wrong; new arrays make about n/65536 new
-		 * accidents among the rest, so rounds shrink geometrically. */
-		assert(round < ACCIDENT_ROUNDS_MAX);
-	}
+	if (rc == 0)
+		rc = plan_settle(p);
 	if (rc == 0)
 		rc = plan_list_pins(p);
 	return rc;
@@ -320,7 +363,7 @@ int plan_vip(struct control *c, struct vip_runtime *v, struct vip_version *next)
 	int rc = plan_run(&p);
 
 	if (rc)
-		flow_set_unwatch(&v->flows);
+		flow_set_unwatch(&c->flows, &v->flows);
 	othello_map_free(p.map);
 	free(p.dip_known);
 	free(p.hashes);

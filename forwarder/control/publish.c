@@ -27,8 +27,8 @@ static uint64_t now_us(void)
 	return clock_now_ns() / 1000u;
 }
 
-/* --- persist
- * --------------------------------------------------------------------------------------- */
+/* --- persist -------------------------------------------------------------------------------------
+ */
 
 static int persist_fill(const struct vip_runtime *v, const struct vip_version *version,
 			struct persist_vip *out)
@@ -122,8 +122,8 @@ static int batch_persist(struct control *c, const struct batch *b, bool late, st
 	return rc;
 }
 
-/* --- the new snapshot
- * ------------------------------------------------------------------------------ */
+/* --- the new snapshot ----------------------------------------------------------------------------
+ */
 
 static struct batch_vip *batch_find(struct batch *b, const struct vip_runtime *v)
 {
@@ -199,8 +199,8 @@ static int settle_fresh(struct control *c, struct batch_vip *b, struct snapshot 
 
 	if (flow_set_watch_failed(f))
 		return -ENOMEM;
-	for (uint32_t i = 0; i < f->n_fresh; i++) {
-		uint32_t slot = f->fresh[i];
+	for (; f->n_settled < f->n_fresh; f->n_settled++) {
+		uint32_t slot = f->fresh[f->n_settled];
 		if (!flow_slot_live(&c->flows, f, slot))
 			continue;
 		const struct flow_slot *fs = &c->flows.slots[slot];
@@ -220,7 +220,6 @@ static int settle_fresh(struct control *c, struct batch_vip *b, struct snapshot 
 		b->next->exact_slots[b->next->n_exact++] = slot;
 		b->n_late++;
 	}
-	f->n_fresh = 0;
 	return 0;
 }
 
@@ -271,8 +270,8 @@ static bool veto_removals(struct batch_vip *b)
 	return veto;
 }
 
-/* --- park and swap
- * --------------------------------------------------------------------------------- */
+/* --- park and swap -------------------------------------------------------------------------------
+ */
 
 static void drain_backlog(struct control *c)
 {
@@ -333,14 +332,14 @@ fail:
 	return rc == -ENOSPC ? -EAGAIN : rc;
 }
 
-/* --- plan, and again if need be
- * -------------------------------------------------------------------- */
+/* --- plan, and again if need be ------------------------------------------------------------------
+ */
 
-static void unplan(struct batch_vip *b)
+static void unplan(struct control *c, struct batch_vip *b)
 {
 	struct vip_version *next = b->next;
 
-	flow_set_unwatch(&b->rt->flows);
+	flow_set_unwatch(&c->flows, &b->rt->flows);
 	dcode_table_destroy(&next->table);
 	next->table = (struct dcode_table){0};
 	vip_view_unref(next->view);
@@ -405,12 +404,11 @@ static int publish_until_done(struct control *c, struct batch *b, struct error *
 			return error_set(err, rc, "out of memory while publishing");
 		room *= 4;
 		for (unsigned i = 0; i < b->n; i++)
-			unplan(&b->vips[i]);
+			unplan(c, &b->vips[i]);
 	}
 }
 
-/* --- install: make the published versions control's own
- * --------------------------------------------- */
+/* --- install: the published versions become control's own --------------------------------------- */
 
 static void install_flags(struct control *c, struct batch_vip *b)
 {
@@ -467,7 +465,7 @@ static void install_removed_vip(struct control *c, struct batch_vip *b)
 	c->vips[v->slot] = NULL;
 	c->n_vips--;
 	c->stats.flows_lost_total += v->flows.n;
-	flow_set_unwatch(&v->flows);
+	flow_set_unwatch(&c->flows, &v->flows);
 	c->zombies[c->n_zombies++] = v;
 	vip_version_free(b->next);
 	b->next = NULL;
@@ -478,7 +476,7 @@ static void install_vip(struct control *c, struct batch_vip *b)
 	struct vip_runtime *v = b->rt;
 	struct error err;
 
-	flow_set_unwatch(&v->flows);
+	flow_set_unwatch(&c->flows, &v->flows);
 	install_flags(c, b);
 	if (b->next->view->pins.n_a)
 		v->pin_seed = b->next->view->pins.seed;

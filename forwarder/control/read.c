@@ -67,8 +67,7 @@ static struct dip_info *list_dips(struct control *c, struct vip_runtime *v)
 	return dips;
 }
 
-/* --- VIPs
- * ------------------------------------------------------------------------------------------ */
+/* --- VIPs ---------------------------------------------------------------------------------- */
 
 struct read_vips {
 	const char *vip;
@@ -120,8 +119,7 @@ void vip_infos_free(struct vip_info *v, size_t n)
 	free(v);
 }
 
-/* --- consistency
- * ----------------------------------------------------------------------------------- */
+/* --- consistency --------------------------------------------------------------------------- */
 
 static void read_consistency(struct control *c, void *arg)
 {
@@ -172,8 +170,7 @@ void control_read_capacity(struct control *c, uint64_t *flows, uint64_t *capacit
 	*capacity = r.capacity;
 }
 
-/* --- explain
- * --------------------------------------------------------------------------------------- */
+/* --- explain ------------------------------------------------------------------------------- */
 
 struct read_explain {
 	const char *vip;

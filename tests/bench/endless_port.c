@@ -1,0 +1,152 @@
+#include "tests/bench/endless_port.h"
+
+#include <arpa/inet.h>
+#include <assert.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/hugemem.h"
+
+#define FRAMES 4096u
+#define FRAME_SIZE 2048u
+#define HEADROOM 256u
+
+struct endless_port {
+	struct port port;
+	uint8_t *memory;
+	uint32_t next; /* frame */
+	uint32_t n_flows;
+	uint32_t openings_per_s;
+	uint32_t vip_be;
+	uint32_t n_opened;
+	uint64_t start_ns;
+	uint64_t rng;
+	uint64_t n_sent, n_dropped;
+};
+
+/* A bare ACK: the smallest frame there is. */
+static const uint8_t template[ENDLESS_FRAME_LEN] = {
+	2,    0, 0, 0,	0, 2, 2,    0, 0,  1, 0, 1, 8,	  0,			  /* Ethernet */
+	0x45, 0, 0, 40, 0, 0, 0x40, 0, 64, 6, 0, 0,				  /* IPv4 .. */
+	10,   0, 0, 0,	0, 0, 0,    0,						  /* .. addresses */
+	4,    0, 0, 80, 0, 0, 0,    0, 0,  0, 0, 1, 0x50, 0x10, 1, 0, 0, 0, 0, 0, /* TCP */
+};
+
+/* Source address and port of a flow, and in the sequence number the complement of both: so the TCP
+ * checksum is the same for all of them. */
+static ALWAYS_INLINE void write_frame(const struct endless_port *e, uint8_t *frame, uint32_t src,
+				      uint32_t port, uint8_t flags)
+{
+	uint16_t sport = htons((uint16_t)port);
+	uint32_t seq_high = ~src;
+	uint16_t low = (uint16_t)~sport;
+
+	memcpy(frame, template, ENDLESS_FRAME_LEN);
+	memcpy(frame + 26, &src, 4);
+	memcpy(frame + 30, &e->vip_be, 4);
+	memcpy(frame + 34, &sport, 2);
+	memcpy(frame + 38, &seq_high, 4);
+	memcpy(frame + 42, &low, 2);
+	frame[47] = flags;
+}
+
+static void write_next(struct endless_port *e, uint8_t *frame, uint32_t due)
+{
+	if (e->n_opened < due) {
+		uint32_t i = e->n_opened++;
+		write_frame(e, frame, htonl(0x0c000000u + (i >> 10)), 1024 + (i & 1023), 0x02);
+		return;
+	}
+	e->rng = e->rng * 6364136223846793005u + 1442695040888963407u;
+	uint32_t i = mul_shift32((uint32_t)(e->rng >> 32), e->n_flows);
+	write_frame(e, frame, htonl(0x0a000000u + (i >> 4)), 1024 + (i & 15), 0x10);
+}
+
+static unsigned endless_rx(struct port *p, unsigned q, struct frame *frames, unsigned n)
+{
+	struct endless_port *e = (struct endless_port *)p;
+	uint32_t due = 0;
+
+	(void)q;
+	if (e->openings_per_s)
+		due = (uint32_t)((clock_now_ns() - e->start_ns) * e->openings_per_s / 1000000000u);
+	for (unsigned i = 0; i < n; i++) {
+		uint64_t addr = (uint64_t)(e->next++ % FRAMES) * FRAME_SIZE;
+		uint8_t *data = e->memory + addr + HEADROOM;
+		write_next(e, data, due);
+		frames[i] = (struct frame){data, ENDLESS_FRAME_LEN, HEADROOM, addr, 0, 0};
+	}
+	return n;
+}
+
+static unsigned endless_tx(struct port *p, unsigned iface, const struct frame *frames, unsigned n)
+{
+	(void)iface;
+	(void)frames;
+	((struct endless_port *)p)->n_sent += n;
+	return n;
+}
+
+static void endless_free(struct port *p, const struct frame *frames, unsigned n)
+{
+	(void)frames;
+	((struct endless_port *)p)->n_dropped += n;
+}
+
+static void endless_flush(struct port *p)
+{
+	(void)p;
+}
+
+/* Only a worker that finds nothing to do sleeps. */
+static void endless_sleep(struct port *p, int timeout_ms)
+{
+	struct timespec ts = {.tv_nsec = 1000000L * (timeout_ms > 1 ? 1 : timeout_ms)};
+
+	(void)p;
+	nanosleep(&ts, NULL);
+}
+
+static const struct port_driver endless_driver = {
+	.rx = endless_rx,
+	.tx = endless_tx,
+	.free = endless_free,
+	.flush = endless_flush,
+	.sleep = endless_sleep,
+	.wake = endless_flush,
+};
+
+struct port *endless_port_new(uint32_t n_flows, uint32_t openings_per_s, uint32_t vip)
+{
+	struct endless_port *e = calloc(1, sizeof(*e));
+
+	assert(e);
+	*e = (struct endless_port){.port = {&endless_driver, 1, 1},
+				   .n_flows = n_flows,
+				   .openings_per_s = openings_per_s,
+				   .vip_be = htonl(vip),
+				   .start_ns = clock_now_ns(),
+				   .rng = 1};
+	e->memory = hugemem_alloc((size_t)FRAMES * FRAME_SIZE, NULL);
+	assert(e->memory);
+	return &e->port;
+}
+
+void endless_port_free(struct port *p)
+{
+	struct endless_port *e = (struct endless_port *)p;
+
+	hugemem_free(e->memory, (size_t)FRAMES * FRAME_SIZE);
+	free(e);
+}
+
+uint64_t endless_port_sent(const struct port *p)
+{
+	return ((const struct endless_port *)p)->n_sent;
+}
+
+uint64_t endless_port_dropped(const struct port *p)
+{
+	return ((const struct endless_port *)p)->n_dropped;
+}

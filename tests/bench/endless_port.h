@@ -1,0 +1,16 @@
+/* A port that never runs dry: it hands out 64-byte IPv4 TCP frames of N flows in random order, writing
+ * each into its buffer as a NIC's DMA would, and takes whatever is sent. */
+#pragma once
+
+#include "io/port.h"
+
+#define ENDLESS_FRAME_LEN 60u /* 64 with the checksum that a NIC cuts off */
+
+/** n_flows: bare ACKs of flows 0 .. n_flows - 1 (client 10.0.0.0 + i / 16, port 1024 + i % 16) to
+ *  vip:80; besides, openings_per_s SYNs of flows never seen before, by the clock. vip: host order. */
+struct port *endless_port_new(uint32_t n_flows, uint32_t openings_per_s, uint32_t vip);
+void endless_port_free(struct port *p);
+
+/** Frames that were sent, and that were dropped. */
+uint64_t endless_port_sent(const struct port *p);
+uint64_t endless_port_dropped(const struct port *p);
