@@ -244,6 +244,7 @@ static void send_by(struct burst *b, unsigned iface)
 
 	assert(iface < b->w->port->n_ifaces);
 	unsigned sent = port_tx(b->w->port, iface, out, n);
+	assert(sent <= n);
 	for (unsigned k = 0; k < sent; k++) {
 		traffic_add(&c->dips[dip_of(&b->flows[from[k]])->counter], 1, b->len_in[from[k]]);
 		bytes += out[k].len;
