@@ -45,6 +45,9 @@ START_TEST(test_add_extremes)
 	ck_assert_uint_eq(checksum_fold(checksum_add(UINT32_MAX, buf, 65536)), 0xffff);
 	ck_assert_uint_eq(checksum_fold(checksum_add(UINT32_MAX, buf, 65535)),
 			  htons(frames_sum16(buf, 65535, 0xffff)));
+	/* Carries that make another carry when they are added: 0xffffffff twice, and 1. */
+	uint32_t words[2] = {UINT32_MAX, 1};
+	ck_assert_uint_eq(checksum_add(UINT32_MAX, words, 8), 1);
 	memset(buf, 0, 64);
 	ck_assert_uint_eq(checksum_add(0, buf, 64), 0);
 	ck_assert_uint_eq(checksum_add(1234, buf, 0), 1234);

@@ -266,6 +266,25 @@ START_TEST(test_other_ethertypes)
 }
 END_TEST
 
+/* Nothing behind the IP header, neither payload nor padding. */
+START_TEST(test_bare_headers)
+{
+	struct packet p;
+
+	for (unsigned v6 = 0; v6 < 2; v6++) {
+		struct frames_spec s = v6 ? v6_spec() : v4_spec();
+
+		s.proto = v6 ? IPPROTO_NONE : IPPROTO_ICMP;
+		s.payload_len = 0;
+		s.no_min = true;
+		ck_assert_int_eq(parse_spec(&s, &p), PARSE_NOT_L4);
+		ck_assert_uint_eq(p.l3_len, v6 ? 40 : 20);
+		s.v4_frag = 1;
+		ck_assert_int_eq(parse_spec(&s, &p), v6 ? PARSE_NOT_L4 : PARSE_FRAGMENT);
+	}
+}
+END_TEST
+
 START_TEST(test_segments)
 {
 	struct frames_spec s = v4_spec();
@@ -371,7 +390,11 @@ START_TEST(test_source_routes)
 		{{7, 0, 131, 7, 4, 9, 9, 9, 9, 0, 0, 0}, false},   /* option length 0 */
 		{{131, 200, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0}, false}, /* option behind the header */
 		{{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 131, 3}, false},   /* cut off */
-		{{131, 2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0}, false},   /* too short for a pointer */
+		{{0, 2, 131, 7, 4, 9, 9, 9, 9, 0, 0, 0}, false},
+		{{1, 131, 11, 4, 2, 3, 4, 5, 6, 7, 8, 9}, true},  /* up to the header's end */
+		{{1, 1, 1, 1, 1, 1, 1, 1, 1, 131, 3, 3}, true},	  /* shortest, at its end */
+		{{131, 11, 11, 1, 2, 3, 4, 5, 6, 7, 8, 0}, true}, /* a crooked pointer */
+		{{131, 2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0}, false},  /* too short for a pointer */
 	};
 	struct packet p;
 
@@ -424,6 +447,7 @@ int main(void)
 	tcase_add_test(tc, test_mutations_against_oracle);
 	tcase_add_test(tc, test_bad_header_fields);
 	tcase_add_test(tc, test_other_ethertypes);
+	tcase_add_test(tc, test_bare_headers);
 	tcase_add_test(tc, test_segments);
 	tcase_add_test(tc, test_extension_headers);
 	tcase_add_test(tc, test_extension_lengths);
