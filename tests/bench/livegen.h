@@ -1,16 +1,18 @@
-/* A packet generator in the kernel: BPF_PROG_TEST_RUN with live frames, in a thread of its own. Several
- * million frames a second on one core, where a generator in user space makes one or two. */
+/* A packet generator in the kernel: BPF_PROG_TEST_RUN with live frames, in a thread of its own.
+ * Several million frames a second on one core, where a generator in user space makes one or two. */
 #pragma once
 
 #include "base/error.h"
 
 struct livegen_config {
-	int ifindex;        /* frames leave by this interface (of the calling thread's namespace); its
-			       driver must take redirected frames: a veth whose peer has XDP */
-	int cpu;            /* pinned to; -1: not */
-	uint32_t n_flows;   /* source addresses from 10.0.0.0 and ports from 1024 */
-	const uint8_t *frame; /* IPv4 TCP without tags and options; checksums made with source address,
-				 source port, IP id, TCP sequence number and window of zero */
+	/* Frames leave by this interface of the calling thread's namespace; its driver must take
+	 * redirected frames, as a veth does whose peer has XDP. */
+	int ifindex;
+	int cpu;	  /* pinned to; -1: not */
+	uint32_t n_flows; /* source addresses from 10.0.0.0 and ports from 1024 */
+	/* IPv4 TCP without tags and options; its checksums are made with zero for source address
+	 * and port, IP id, TCP sequence number and window, which the generator fills in. */
+	const uint8_t *frame;
 	uint32_t len;
 };
 
