@@ -1,25 +1,26 @@
-/* Internet checksums (RFC 1071), and the completion of partial ones: AF_XDP on veth hands over frames
- * of local stacks whose checksum the kernel has left for hardware to finish. */
+/* Internet checksums (RFC 1071), and the completion of partial ones: AF_XDP on veth hands over
+ * frames of local stacks whose checksum the kernel has left for hardware to finish. */
 #pragma once
 
 #include "packet/parse.h"
 
 enum checksum_mode {
-	CHECKSUM_AUTO,     /* complete a partial checksum, leave everything else alone */
-	CHECKSUM_KEEP,     /* never touch one */
+	CHECKSUM_AUTO,	   /* complete a partial checksum, leave everything else alone */
+	CHECKSUM_KEEP,	   /* never touch one */
 	CHECKSUM_COMPLETE, /* always compute it anew (hides corruption: only for a trusted link) */
 };
 
-/** Ones' complement sum of len bytes added to sum, not folded; any len. An odd last byte counts as if
- *  a zero followed, so only the last of several pieces may be odd. Thread: any. Pure. */
+/** Ones' complement sum of len bytes added to sum, not folded; any len. An odd last byte counts as
+ * if a zero followed, so only the last of several pieces may be odd. Thread: any. Pure. */
 uint32_t checksum_add(uint32_t sum, const void *data, uint32_t len);
 
-/** Fold to 16 bits; the complement is the checksum. In network order like the data. 0 only for a sum
- *  of 0. */
+/** Fold to 16 bits; the complement is the checksum. In network order like the data. 0 only for a
+ * sum of 0. */
 uint16_t checksum_fold(uint32_t sum);
 
-/** Apply mode to the TCP or UDP checksum of a frame that parsed as PARSE_OK. Auto: only where the field
- *  equals the folded, uncomplemented pseudo-header sum *and* the full sum is invalid is it completed, so
- *  a corrupted packet is not made valid. UDP over IPv4 with checksum 0 stays as it is, and
- *  so does the checksum of a packet with keep_checksum. True if the frame was changed. Thread: any. */
+/** Apply mode to the TCP or UDP checksum of a frame that parsed as PARSE_OK. Auto: only where the
+ * field equals the folded, uncomplemented pseudo-header sum *and* the full sum is invalid is it
+ * completed, so a corrupted packet is not made valid. UDP over IPv4 with checksum 0 stays as it is,
+ * and so does the checksum of a packet with keep_checksum. True if the frame was changed. Thread:
+ * any. */
 bool checksum_apply(enum checksum_mode mode, uint8_t *data, const struct packet *p);

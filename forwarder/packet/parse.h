@@ -1,5 +1,5 @@
-/* From a frame to what the lookup needs. Every byte read is inside the frame. (IEEE 802.1Q, RFC 791,
- * RFC 8200, RFC 9293, RFC 768) */
+/* From a frame to what the lookup needs. Every byte read is inside the frame. (IEEE 802.1Q, RFC
+ * 791, RFC 8200, RFC 9293, RFC 768) */
 #pragma once
 
 #include <stdbool.h>
@@ -8,17 +8,17 @@
 
 enum parse_result {
 	PARSE_OK,
-	PARSE_MALFORMED,   /* truncated, bad length or header field, or a chain too long to walk */
-	PARSE_FRAGMENT,    /* any fragment, first or later */
-	PARSE_NOT_IP,      /* neither IPv4 nor IPv6 under at most two VLAN tags */
-	PARSE_NOT_L4,      /* neither TCP nor UDP */
+	PARSE_MALFORMED, /* truncated, bad length or header field, or a chain too long to walk */
+	PARSE_FRAGMENT,	 /* any fragment, first or later */
+	PARSE_NOT_IP,	 /* neither IPv4 nor IPv6 under at most two VLAN tags */
+	PARSE_NOT_L4,	 /* neither TCP nor UDP */
 };
 
 /* What a TCP packet tells about its flow. FIN, RST and payload are reported as they are found, also
- * together: RST says more than FIN, FIN more than payload. Only a SYN alone (no ACK, FIN or RST) opens
- * a connection, with or without payload: a SYN+ACK never comes from a client, and no backend answers
- * SYN+FIN or SYN+RST with a connection. Such oddities are forwarded all the same, for the backend to
- * judge. 0 is a bare ACK (or a segment that says as little). */
+ * together: RST says more than FIN, FIN more than payload. Only a SYN alone (no ACK, FIN or RST)
+ * opens a connection, with or without payload: a SYN+ACK never comes from a client, and no backend
+ * answers SYN+FIN or SYN+RST with a connection. Such oddities are forwarded all the same, for the
+ * backend to judge. 0 is a bare ACK (or a segment that says as little). */
 #define SEG_SYN 0x01
 #define SEG_FIN 0x02
 #define SEG_RST 0x04
@@ -29,18 +29,18 @@ struct packet {
 	uint16_t sport_be, dport_be;
 	uint16_t l3_offset; /* IP header, from the frame's first byte: 14, 18 or 22 */
 	uint16_t l4_offset;
-	uint16_t l3_len;    /* IP total length by its header; bytes behind it are link padding */
+	uint16_t l3_len;      /* IP total length by its header; bytes behind it are link padding */
 	uint16_t vlan_tci_be; /* outer tag's TCI, 0 if untagged */
 	uint8_t n_vlans;
-	uint8_t proto;      /* IPPROTO_TCP, IPPROTO_UDP */
-	uint8_t segment;    /* SEG_* for TCP, 0 for UDP */
+	uint8_t proto;	 /* IPPROTO_TCP, IPPROTO_UDP */
+	uint8_t segment; /* SEG_* for TCP, 0 for UDP */
 	bool is_v6;
-	uint8_t tos;        /* IPv4 TOS or IPv6 traffic class */
+	uint8_t tos;	    /* IPv4 TOS or IPv6 traffic class */
 	bool keep_checksum; /* the pseudo-header is not of src and dst (a source route with a way to
 			     * go), or an authentication header covers it: leave it alone */
 };
 
 /** Parse a whole frame of len bytes at data. *p is fully valid for PARSE_OK; for PARSE_FRAGMENT and
- *  PARSE_NOT_L4 src, dst, is_v6, l3_offset, l3_len, tos and the VLAN fields are; for the others nothing
- *  in it may be used. Thread: any. Pure. */
+ *  PARSE_NOT_L4 src, dst, is_v6, l3_offset, l3_len, tos and the VLAN fields are; for the others
+ * nothing in it may be used. Thread: any. Pure. */
 enum parse_result parse_packet(const uint8_t *data, uint32_t len, struct packet *p);

@@ -1,12 +1,13 @@
-/* Frames for tests, built field by field from a description, with nothing of packet/ in it, so that it
- * can serve as an oracle. All-zero fields mean the usual thing, so a test names only what it is about. */
+/* Frames for tests, built field by field from a description, with nothing of packet/ in it, so that
+ * it can serve as an oracle. All-zero fields mean the usual thing, so a test names only what it is
+ * about. */
 #pragma once
 
 #include <stdbool.h>
 
 #include "base/addr.h"
 
-#define FRAMES_MAX 65600      /* holds every frame that can be built */
+#define FRAMES_MAX 65600 /* holds every frame that can be built */
 #define FRAMES_EXTS_MAX 12
 
 enum frames_sum {
@@ -25,32 +26,32 @@ enum frames_sum {
 struct frames_spec {
 	struct ip_addr src, dst; /* of one family, which is the frame's; frames_ip() helps */
 	uint16_t sport, dport;
-	uint8_t proto;           /* 0: TCP. Neither TCP nor UDP: payload right behind the IP header */
-	uint8_t tcp_flags;       /* FRAMES_*; 0: ACK, unless no_tcp_flags */
+	uint8_t proto;	   /* 0: TCP. Neither TCP nor UDP: payload right behind the IP header */
+	uint8_t tcp_flags; /* FRAMES_*; 0: ACK, unless no_tcp_flags */
 	bool no_tcp_flags;
-	uint8_t tcp_options;     /* bytes of NOPs, a multiple of 4, at most 40 */
+	uint8_t tcp_options; /* bytes of NOPs, a multiple of 4, at most 40 */
 	uint32_t payload_len;
-	uint32_t payload_seed;   /* its bytes are a function of this */
+	uint32_t payload_seed; /* its bytes are a function of this */
 
-	unsigned n_vlans;        /* 0 .. 4 */
-	uint16_t vlan_tci[4];    /* outer first */
-	uint16_t vlan_tpid[4];   /* 0: 0x88a8 for all but the last, 0x8100 for the last */
+	unsigned n_vlans;      /* 0 .. 4 */
+	uint16_t vlan_tci[4];  /* outer first */
+	uint16_t vlan_tpid[4]; /* 0: 0x88a8 for all but the last, 0x8100 for the last */
 
-	uint8_t tos, ttl;        /* ttl 0: 64 */
+	uint8_t tos, ttl; /* ttl 0: 64 */
 	uint16_t ip_id;
-	uint16_t v4_frag;        /* flags and offset as in the header */
+	uint16_t v4_frag; /* flags and offset as in the header */
 	uint8_t v4_options[40];
-	uint8_t v4_options_len;  /* a multiple of 4 */
-	uint32_t flow_label;     /* IPv6 */
-	unsigned n_exts;         /* IPv6 extension headers, by their protocol number */
+	uint8_t v4_options_len; /* a multiple of 4 */
+	uint32_t flow_label;	/* IPv6 */
+	unsigned n_exts;	/* IPv6 extension headers, by their protocol number */
 	uint8_t exts[FRAMES_EXTS_MAX];
-	uint8_t segments_left;   /* of routing headers */
+	uint8_t segments_left;	  /* of routing headers */
 	struct ip_addr final_dst; /* with segments_left: what the checksum is over */
 
 	enum frames_sum sum;
-	uint32_t udp_surplus;    /* bytes inside the IP packet, behind the UDP datagram */
-	uint32_t padding;        /* bytes behind the IP packet */
-	bool no_min;             /* do not pad up to Ethernet's 60 bytes */
+	uint32_t udp_surplus;		/* bytes inside the IP packet, behind the UDP datagram */
+	uint32_t padding;		/* bytes behind the IP packet */
+	bool no_min;			/* do not pad up to Ethernet's 60 bytes */
 	uint8_t dst_mac[6], src_mac[6]; /* all zero: 02:00:00:00:00:02 from 02:00:00:00:00:01 */
 };
 
@@ -63,8 +64,8 @@ uint32_t frames_build(uint8_t *buf, const struct frames_spec *s);
 /** RFC 1071 word by word: the ones' complement sum of len bytes, folded, in host order. */
 uint16_t frames_sum16(const void *data, uint32_t len, uint32_t sum);
 
-/** Copy a frame so that its last byte is the last before an unmapped page; the next call's copy takes
- *  its place. A read behind the frame faults, in every build. */
+/** Copy a frame so that its last byte is the last before an unmapped page; the next call's copy
+ * takes its place. A read behind the frame faults, in every build. */
 uint8_t *frames_guarded(const void *data, uint32_t len);
 
 /** Random numbers for tests (xorshift64*): *state is never 0. */
