@@ -29,7 +29,7 @@ LIB_SRC := $(wildcard forwarder/base/*.c forwarder/lookup/*.c forwarder/packet/*
 UNIT_SRC := $(wildcard tests/unit/test_*.c)
 BENCH_SRC := $(wildcard tests/bench/bench_*.c)
 SUPPORT_SRC := $(filter-out $(UNIT_SRC),$(wildcard tests/unit/*.c)) \
-	$(filter-out $(BENCH_SRC),$(wildcard tests/bench/*.c tests/bench/peers/*.c))
+	$(filter-out $(BENCH_SRC) %.bpf.c,$(wildcard tests/bench/*.c tests/bench/peers/*.c))
 MAIN_SRC := $(wildcard forwarder/main.c)
 BPF_SRC := $(wildcard forwarder/io/*.bpf.c)
 TEST_BPF_SRC := $(wildcard tests/e2e/*.bpf.c tests/bench/*.bpf.c)

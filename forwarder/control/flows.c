@@ -6,23 +6,16 @@
  * by moving the last reference into a hole. Time-outs and capacity want the longest idle flow of a
  * kind: lists in order of the last record. Each flow is in all three, and each change is O(1).
  *
- * A list has one time-out for all its flows, so only heads are ever looked at. Flows are classed by
- * what an attacker can make cheaply: closing, half-open and unproven ones are capped and the
- * established class may never fill the last sixteenth of the table, so a flood always finds one of
- * its own kind to push out. */
+ * A list has one time-out for all its flows, so only heads are ever looked at. */
 #include "control/flows.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
-#include "base/clock.h"
 #include "base/hugemem.h"
 
-/* How many flows eviction takes from one VIP's list before it looks at the others again. */
-#define VICTIMS_IN_A_ROW 64
-
-static enum flow_class list_class(enum flow_list list)
+enum flow_class flow_list_class(enum flow_list list)
 {
 	switch (list) {
 	case LIST_CLOSING:
@@ -68,7 +61,7 @@ static void list_append(struct flow_table *t, struct flow_set *f, uint32_t slot,
 	if (c->cursor == CURSOR_END)
 		c->cursor = slot;
 	c->n++;
-	t->class_n[list_class(list)]++;
+	t->class_n[flow_list_class(list)]++;
 }
 
 static void list_unlink(struct flow_table *t, struct flow_set *f, uint32_t slot)
@@ -87,7 +80,7 @@ static void list_unlink(struct flow_table *t, struct flow_set *f, uint32_t slot)
 	else
 		t->side[s->next].prev = s->prev;
 	c->n--;
-	t->class_n[list_class(s->list)]--;
+	t->class_n[flow_list_class(s->list)]--;
 }
 
 /* --- index --------------------------------------------------------------------------------- */
@@ -372,90 +365,6 @@ int flow_table_adopt(struct flow_table *t, uint32_t slot, struct flow_set *set)
 	return 0;
 }
 
-/* --- capacity ------------------------------------------------------------------------------ */
-
-/* The flow to forget from a chain: the longest idle; of the established ones the longest idle that
- * is not pinned, a pinned one only if pinned_too. FLOW_NONE if there is none. */
-static uint32_t chain_victim(const struct flow_table *t, struct flow_chain *c, bool pinned_too)
-{
-	if (c->head == FLOW_NONE || pinned_too)
-		return c->head;
-	if (list_class(t->side[c->head].list) != CLASS_ESTABLISHED)
-		return c->head;
-	if (c->cursor == CURSOR_END)
-		return FLOW_NONE;
-	uint32_t slot = c->cursor == FLOW_NONE ? c->head : c->cursor;
-	while (slot != FLOW_NONE && (flow_table_ref(t, slot)->flags & REF_PINNED))
-		slot = t->side[slot].next;
-	c->cursor = slot == FLOW_NONE ? CURSOR_END : slot;
-	return slot;
-}
-
-/* The chain of a class whose victim is idle the longest. */
-static struct flow_chain *class_oldest_chain(const struct flow_table *t, enum flow_class class,
-					     bool pinned_too)
-{
-	uint32_t now = (uint32_t)clock_now_ms();
-	uint32_t oldest = 0;
-	struct flow_chain *best = NULL;
-
-	for (uint32_t i = 0; i < t->n_sets; i++) {
-		for (int l = 0; l < N_FLOW_LISTS; l++) {
-			struct flow_chain *c = &t->sets[i]->lists[l];
-			if (list_class(l) != class)
-				continue;
-			uint32_t slot = chain_victim(t, c, pinned_too);
-			if (slot == FLOW_NONE)
-				continue;
-			uint32_t idle = now - flow_meta_get(&t->slots[slot]).seen_ms;
-			if (!best || idle > oldest) {
-				oldest = idle;
-				best = c;
-			}
-		}
-	}
-	return best;
-}
-
-/* Forget one flow of a class, but not `spare`. False if there is none. */
-static bool class_forget(struct flow_table *t, enum flow_class class, bool pinned_too,
-			 uint32_t spare)
-{
-	struct flow_chain *c = t->victims[class];
-
-	if (!c || t->victims_left[class] == 0 || chain_victim(t, c, pinned_too) == FLOW_NONE) {
-		c = class_oldest_chain(t, class, pinned_too);
-		t->victims[class] = c;
-		t->victims_left[class] = VICTIMS_IN_A_ROW;
-	}
-	if (!c)
-		return false;
-	t->victims_left[class]--;
-	uint32_t slot = chain_victim(t, c, pinned_too);
-	if (slot == spare)
-		return false;
-	flow_table_remove(t, slot);
-	t->n_forgotten++;
-	return true;
-}
-
-/* Make room in the whole table, in the order of the classes; pinned established flows go last. */
-static void table_forget(struct flow_table *t, uint32_t spare)
-{
-	for (int class = 0; class < N_FLOW_CLASSES; class ++)
-		if (class_forget(t, class, false, spare))
-			return;
-	class_forget(t, CLASS_ESTABLISHED, true, spare);
-}
-
-static void class_enforce_cap(struct flow_table *t, enum flow_class class, uint32_t spare)
-{
-	if (t->class_n[class] <= t->class_cap[class])
-		return;
-	if (!class_forget(t, class, false, spare))
-		class_forget(t, class, true, spare);
-}
-
 /* --- flows --------------------------------------------------------------------------------- */
 
 static uint32_t slot_take(struct flow_table *t)
@@ -473,7 +382,7 @@ uint32_t flow_table_insert(struct flow_table *t, struct flow_set *f, const struc
 			   uint64_t hash, struct flow_meta meta, uint32_t opened_ms)
 {
 	if (t->n == t->capacity)
-		table_forget(t, FLOW_NONE);
+		flow_table_forget(t, FLOW_NONE);
 	uint32_t slot = slot_take(t);
 	if (set_append(t, f, slot, hash, meta.dip)) {
 		slot_free(t, slot);
@@ -491,7 +400,7 @@ uint32_t flow_table_insert(struct flow_table *t, struct flow_set *f, const struc
 	t->n++;
 	flow_set_ref(f, t->side[slot].ref)->flags |= f->watching ? REF_LATE : 0;
 	set_mark_fresh(f, slot);
-	class_enforce_cap(t, list_class(list), slot);
+	flow_class_enforce(t, flow_list_class(list), slot);
 	return slot;
 }
 
@@ -512,8 +421,8 @@ void flow_table_update(struct flow_table *t, uint32_t slot, struct flow_meta met
 	flow_meta_set(&t->slots[slot], meta);
 	list_unlink(t, f, slot);
 	list_append(t, f, slot, to);
-	if (list_class(from) != list_class(to))
-		class_enforce_cap(t, list_class(to), slot);
+	if (flow_list_class(from) != flow_list_class(to))
+		flow_class_enforce(t, flow_list_class(to), slot);
 }
 
 void flow_table_remove(struct flow_table *t, uint32_t slot)

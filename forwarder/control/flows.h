@@ -203,6 +203,14 @@ static ALWAYS_INLINE struct flow_ref *flow_table_ref(const struct flow_table *t,
 	return flow_set_ref(t->side[slot].set, t->side[slot].ref);
 }
 
+enum flow_class flow_list_class(enum flow_list list);
+
+/** Forget one flow, in the order of the classes, but not `spare` (FLOW_NONE: any). */
+void flow_table_forget(struct flow_table *t, uint32_t spare);
+
+/** If the class is over its cap, forget one of it, but not `spare`. */
+void flow_class_enforce(struct flow_table *t, enum flow_class class, uint32_t spare);
+
 /** From now on collect into f->fresh what could be placed wrongly by a plan that is checked now. */
 void flow_set_watch(struct flow_table *t, struct flow_set *f);
 /** True if memory ran out while collecting: the plan must not be published. */

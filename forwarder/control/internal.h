@@ -198,6 +198,13 @@ void batch_destroy(struct control *c, struct batch *b);
 /** Plan, persist, publish, install. 0, or negative with err set and nothing changed. */
 MUST_CHECK int control_publish(struct control *c, struct batch *b, struct error *err);
 
+/* commit.c */
+/** Write the batch's next versions in one transaction and wait for it. 0, or negative with err set. */
+MUST_CHECK int commit_batch(struct control *c, const struct batch *b, struct error *err);
+/** Write the installed versions that the publish gave exact entries: they must be on disk before anyone
+ *  is told of it. A failure is logged; the next publish repeats it. */
+void commit_late(struct control *c, struct batch *b);
+
 /* change.c */
 /** Take all waiting changes, publish them together, answer them. False if none waits. */
 bool control_run_changes(struct control *c);

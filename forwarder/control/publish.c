@@ -11,7 +11,6 @@
  * snapshot at the swap, so it is freed. */
 #include <assert.h>
 #include <errno.h>
-#include <poll.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -25,101 +24,6 @@
 static uint64_t now_us(void)
 {
 	return clock_now_ns() / 1000u;
-}
-
-/* --- persist -------------------------------------------------------------------------------------
- */
-
-static int persist_fill(const struct vip_runtime *v, const struct vip_version *version,
-			struct persist_vip *out)
-{
-	struct persist_dip *dips = calloc(version->n_dips + 1, sizeof(*dips));
-
-	if (!dips)
-		return -ENOMEM;
-	for (unsigned i = 0; i < version->n_dips; i++) {
-		const struct dip_version *d = &version->dips[i];
-		dips[i] = (struct persist_dip){.conf = d->conf,
-					       .uid = d->uid,
-					       .index = d->index,
-					       .deleting = d->deleting,
-					       .drain_deadline_s = d->drain_deadline_s};
-	}
-	const struct othello *pins = &version->view->pins;
-	*out = (struct persist_vip){
-		.conf = version->conf,
-		.uid = v->uid,
-		.slot = v->slot,
-		.deleting = version->deleting,
-		.drain_deadline_s = version->drain_deadline_s,
-		.seed = v->seed,
-		.pin_seed = pins->n_a ? pins->seed : v->pin_seed,
-		.pin_n_a = pins->n_a,
-		.pin_n_b = pins->n_b,
-		.n_dcodes = version->table.n,
-		.dcodes = version->table.dcodes,
-		.n_pins = version->n_pins,
-		.pins = version->pins,
-		.n_dips = version->n_dips,
-		.dips = dips,
-	};
-	return 0;
-}
-
-/* Wait for the store, doing control's other work meanwhile. */
-static int persist_wait(struct control *c, struct error *err)
-{
-	struct pollfd pfd = {.fd = c->conf.persist.done_fd, .events = POLLIN};
-	int rc;
-
-	while ((rc = c->conf.persist.poll(c->conf.persist.ctx, err)) == 0) {
-		control_breathe(c);
-		if (pfd.fd >= 0)
-			(void)poll(&pfd, 1, 1);
-	}
-	return rc < 0 ? rc : 0;
-}
-
-/* One transaction: the VIPs of a batch as next versions, or (late) those installed versions that
- * got exact entries by the publish. */
-static int batch_persist(struct control *c, const struct batch *b, bool late, struct error *err)
-{
-	struct persist_vip *vips = calloc(b->n, sizeof(*vips));
-	const struct persist_vip **put = calloc(b->n, sizeof(*put));
-	uint32_t *deleted = calloc(b->n, sizeof(*deleted));
-	struct persist_txn txn = {.generation = c->generation + !late,
-				  .next_dip_uid = c->next_dip_uid,
-				  .next_vip_uid = c->next_vip_uid,
-				  .put = put,
-				  .delete_uids = deleted};
-	int rc = vips && put && deleted ? 0 : -ENOMEM;
-
-	for (unsigned i = 0; rc == 0 && i < b->n; i++) {
-		const struct batch_vip *v = &b->vips[i];
-		if (late && v->n_late == 0)
-			continue;
-		if (v->remove) {
-			deleted[txn.n_delete++] = v->rt->uid;
-			continue;
-		}
-		rc = persist_fill(v->rt, late ? v->rt->now : v->next, &vips[txn.n_put]);
-		if (rc == 0) {
-			put[txn.n_put] = &vips[txn.n_put];
-			txn.n_put++;
-		}
-	}
-	if (rc == 0) {
-		c->conf.persist.submit(c->conf.persist.ctx, &txn);
-		rc = persist_wait(c, err);
-	} else {
-		error_set(err, rc, "out of memory");
-	}
-	for (unsigned i = 0; vips && i < txn.n_put; i++)
-		free(vips[i].dips);
-	free(vips);
-	free(put);
-	free(deleted);
-	return rc;
 }
 
 /* --- the new snapshot ----------------------------------------------------------------------------
@@ -392,7 +296,7 @@ static int publish_until_done(struct control *c, struct batch *b, struct error *
 	for (;;) {
 		int rc = plan_all(c, b, err);
 		if (rc == 0)
-			rc = batch_persist(c, b, false, err);
+			rc = commit_batch(c, b, err);
 		if (rc)
 			return rc;
 		rc = park_and_swap(c, b, room);
@@ -408,7 +312,8 @@ static int publish_until_done(struct control *c, struct batch *b, struct error *
 	}
 }
 
-/* --- install: the published versions become control's own --------------------------------------- */
+/* --- install: the published versions become control's own ---------------------------------------
+ */
 
 static void install_flags(struct control *c, struct batch_vip *b)
 {
@@ -499,33 +404,6 @@ static void install_vip(struct control *c, struct batch_vip *b)
 	b->next = NULL;
 }
 
-/* Exact entries made by the publish itself must be on disk before anyone is told of it. */
-static void persist_late(struct control *c, struct batch *b)
-{
-	bool any = false;
-	struct error err;
-
-	for (unsigned i = 0; i < b->n; i++) {
-		struct vip_version *v = b->vips[i].rt->now;
-		if (b->vips[i].remove || b->vips[i].n_late == 0)
-			continue;
-		struct persist_pin *grown =
-			realloc(v->pins, (v->n_pins + b->vips[i].n_late) * sizeof(*grown));
-		if (!grown)
-			continue;
-		v->pins = grown;
-		for (uint32_t k = v->n_exact - b->vips[i].n_late; k < v->n_exact; k++) {
-			const struct flow_slot *s = &c->flows.slots[v->exact_slots[k]];
-			v->pins[v->n_pins++] = (struct persist_pin){
-				.key = s->key, .dip = flow_meta_get(s).dip, .exact = 1};
-		}
-		any = true;
-	}
-	if (any && batch_persist(c, b, true, &err))
-		log_warning("control", "late pins are not on disk until the next publish (%s)",
-			    err.message);
-}
-
 int control_publish(struct control *c, struct batch *b, struct error *err)
 {
 	int rc;
@@ -547,6 +425,6 @@ int control_publish(struct control *c, struct batch *b, struct error *err)
 		else
 			install_vip(c, &b->vips[i]);
 	}
-	persist_late(c, b);
+	commit_late(c, b);
 	return 0;
 }

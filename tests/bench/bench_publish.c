@@ -234,6 +234,19 @@ static double learn_flows(struct rig *r, uint32_t first, uint32_t n)
 	return (double)spent / 1e9;
 }
 
+static int double_order(const void *x, const void *y)
+{
+	double a = *(const double *)x, b = *(const double *)y;
+
+	return (a > b) - (a < b);
+}
+
+static double percentile(double *values, unsigned n, unsigned percent)
+{
+	qsort(values, n, sizeof(*values), double_order);
+	return values[(n - 1) * percent / 100];
+}
+
 /* --- cases
  * ----------------------------------------------------------------------------------------- */
 
@@ -255,10 +268,8 @@ static void bench_pause(struct rig *r, const char *name, unsigned n_publishes)
 				usleep(1000);
 	}
 	worker_stop(r->worker);
-	bench_report("publish", name, "pause_p50", bench_percentile(pause_ms, n_publishes, 50),
-		     "ms");
-	bench_report("publish", name, "pause_p99", bench_percentile(pause_ms, n_publishes, 99),
-		     "ms");
+	bench_result("publish", name, "pause_p50", percentile(pause_ms, n_publishes, 50), "ms");
+	bench_result("publish", name, "pause_p99", percentile(pause_ms, n_publishes, 99), "ms");
 	struct consistency c;
 	control_read_consistency(r->control, &c);
 	if (c.violations_total || c.flows_unlearned_total || endless_port_dropped(r->port))
@@ -275,7 +286,7 @@ static void bench_case(const char *name, uint32_t n_flows, unsigned rounds, unsi
 
 	rig_open(&r, n_flows + n_flows / 2);
 	double seconds = learn_flows(&r, 0, n_flows);
-	bench_report("learn", name, "control", n_flows / seconds, "flows/s");
+	bench_result("learn", name, "control", n_flows / seconds, "flows/s");
 	for (unsigned i = 0; i < rounds; i++) {
 		set_weight(&r, 0, 0, &q);
 		plan[i] = (double)q.change.build_us / 1000;
@@ -287,8 +298,8 @@ static void bench_case(const char *name, uint32_t n_flows, unsigned rounds, unsi
 			       (unsigned long)q.change.dcodes_moved);
 		set_weight(&r, 0, 10, &q);
 	}
-	bench_report("publish", name, "plan", bench_median(plan, rounds), "ms");
-	bench_report("publish", name, "persist", bench_median(persist, rounds), "ms");
+	bench_result("publish", name, "plan", bench_median(plan, rounds), "ms");
+	bench_result("publish", name, "persist", bench_median(persist, rounds), "ms");
 	bench_pause(&r, name, n_publishes);
 	rig_close(&r);
 }
