@@ -281,7 +281,7 @@ static struct vip_conf random_vip(void)
 
 START_TEST(test_vip_edits)
 {
-	for (int i = 0; i < 20000; i++) {
+	for (int i = 0; i < 3000; i++) {
 		struct vip_conf was = random_vip(), now = was, base;
 		struct vip_edit e = {.members = (uint32_t)rand() & 0xfff, .conf = random_vip()};
 		bool replace = rand() % 2;
@@ -339,7 +339,7 @@ static struct dip_conf random_dip(void)
 
 START_TEST(test_dip_edits)
 {
-	for (int i = 0; i < 20000; i++) {
+	for (int i = 0; i < 3000; i++) {
 		struct dip_conf was = random_dip(), now = was, base = was;
 		struct dip_edit e = {.members = (uint32_t)rand() & 0xf, .conf = random_dip()};
 		bool replace = rand() % 2;
@@ -432,7 +432,7 @@ START_TEST(test_refresh)
 	ck_assert_uint_eq(vip_conf_refresh_ms(&c), 5000);
 	c.idle_udp_s = 1;
 	ck_assert_uint_eq(vip_conf_refresh_ms(&c), 250);
-	for (int i = 0; i < 20000; i++) {
+	for (int i = 0; i < 3000; i++) {
 		uint64_t shortest = UINT64_MAX;
 		uint32_t *t[] = {&c.idle_established_s, &c.idle_half_open_s, &c.idle_closing_s,
 				 &c.idle_udp_s};
