@@ -165,9 +165,8 @@ START_TEST(test_refuses_to_write)
 	uint16_t dcode = other.vips[0].dcodes[7];
 	REFUSED(bad.dcodes[7] = 60000, bad.dcodes[7] = dcode, "Dcode names");
 	REFUSED(bad.n_dcodes--, , "power of two");
-	uint16_t dip = other.vips[0].pins[1].dip;
-	REFUSED(bad.pins[1].dip = 0, bad.pins[1].dip = dip, "pin names");
 	REFUSED(bad.pins[1].zero[2] = 1, bad.pins[1].zero[2] = 0, "impossible bytes");
+	REFUSED(bad.pins[1].exact = 2, bad.pins[1].exact = 0, "impossible bytes");
 	REFUSED(bad.slot = VIPS_MAX, , "slot");
 	REFUSED(bad.uid = 0, , "uid");
 	REFUSED(bad.uid = c.txn.next_vip_uid, , "counter");
