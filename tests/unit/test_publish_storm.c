@@ -10,9 +10,9 @@
 #include "tests/unit/world.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { FLOWS = 2000, STORM_MS = 3000 };
+enum { FLOWS = 2000, CHANGES = 25 };
 #else
-enum { FLOWS = 20000, STORM_MS = 4000 };
+enum { FLOWS = 20000, CHANGES = 250 };
 #endif
 
 static void settle_for(struct world *w, uint64_t ms)
@@ -26,7 +26,7 @@ START_TEST(no_flow_moves_in_a_storm)
 	struct world *w = world_new(1, FLOWS * 3);
 	struct port *mem = w->ports[0];
 	uint64_t rng = frames_seed();
-	unsigned n = 0;
+	uint64_t max_pinned = 0;
 
 	clock_set_source(NULL, NULL);
 	w->workers[0]->port = endless_port_new(FLOWS, 50000, 0x0a090064);
@@ -34,21 +34,22 @@ START_TEST(no_flow_moves_in_a_storm)
 	for (unsigned d = 1; d <= 20; d++)
 		world_put_dip(w, "web", d, 10, CONTROL_CREATED);
 	ck_assert_int_eq(worker_start(w->workers[0]), 0);
-	for (uint64_t until = clock_now_ms() + STORM_MS; clock_now_ms() < until; n++) {
+	for (unsigned n = 0; n < CHANGES; n++) {
 		unsigned d = 1 + (unsigned)(frames_random(&rng) % 20);
 		struct control_request *r = world_set_weight(
 			w, "web", d, (uint32_t)(frames_random(&rng) % 20) + (d == 1));
 		ck_assert_uint_eq(r->change.flows_moved, 0);
+		if (r->change.flows_pinned > max_pinned)
+			max_pinned = r->change.flows_pinned;
 		settle_for(w, frames_random(&rng) % 8);
 	}
 	worker_stop(w->workers[0]);
 	control_step(w->control);
 	struct consistency c = world_consistency(w);
-	printf("%u changes, %lu publishes, %lu flows known, %lu pinned, %lu forgotten\n", n,
+	printf("%lu publishes, %lu flows known, at most %lu pinned, %lu forgotten\n",
 	       (unsigned long)c.publishes_total, (unsigned long)c.flows_known,
-	       (unsigned long)c.flows_pinned, (unsigned long)c.flows_forgotten_total);
-	ck_assert_uint_gt(n, 50);
-	ck_assert_uint_gt(c.flows_pinned, 0);
+	       (unsigned long)max_pinned, (unsigned long)c.flows_forgotten_total);
+	ck_assert_uint_gt(max_pinned, 0);
 	ck_assert_uint_gt(c.flows_forgotten_total, 0);
 	ck_assert_uint_eq(c.violations_total, 0);
 	ck_assert_uint_eq(endless_port_dropped(w->workers[0]->port), 0);
