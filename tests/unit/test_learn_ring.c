@@ -203,6 +203,29 @@ START_TEST(test_init_continues)
 }
 END_TEST
 
+/* A full ring stays whole, whatever its writer last believed of the reader. */
+START_TEST(test_init_full)
+{
+	set_up(4);
+	struct learn_burst b = {.now_ms = 1};
+	struct lookup f = flow(1);
+	uint64_t head = 0;
+
+	for (; learn_packet(&learn, &b, &f, IPPROTO_UDP, 0); f.hash++)
+		head++;
+	ck_assert_uint_eq(head, 4);
+	learn_destroy(&learn);
+	rings[RING_DATAGRAM]->cached_tail = head;
+	ck_assert_int_eq(learn_init(&learn, rings), 0);
+	ck_assert(!learn_packet(&learn, &b, &f, IPPROTO_UDP, 0));
+	for (uint64_t seq = 1; seq <= head; seq++) {
+		ck_assert_uint_eq(learn_ring_peek(rings[RING_DATAGRAM])->seq, seq);
+		learn_ring_pop(rings[RING_DATAGRAM]);
+	}
+	tear_down();
+}
+END_TEST
+
 START_TEST(test_init_errors)
 {
 	set_up(8);
@@ -308,6 +331,7 @@ int main(void)
 	tcase_add_test(tc, test_ring_two_threads);
 	tcase_add_test(tc, test_ring_killed_in_push);
 	tcase_add_test(tc, test_init_continues);
+	tcase_add_test(tc, test_init_full);
 	tcase_add_test(tc, test_init_errors);
 	tcase_add_test(tc, test_rate_limit);
 	suite_add_tcase(s, tc);

@@ -119,6 +119,7 @@ static uint32_t random_frame(void)
 			unsigned vip = v4 ? (unsigned)pick(4) : 3 + (unsigned)pick(2);
 			spec.dst = frames_ip(addresses[v4 && vip == 3 ? 5 : vip]);
 			spec.final_dst = spec.dst;
+			spec.dport = (uint16_t)(80 + pick(2)); /* destinations repeat in a burst */
 		}
 		len = frames_build(buf, &spec);
 	} while (len > 1600);

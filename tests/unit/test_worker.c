@@ -13,123 +13,20 @@
 #include "base/clock.h"
 #include "tests/unit/frames.h"
 #include "tests/unit/scarce_memory.h"
+#include "tests/unit/steered_port.h"
 #include "worker/pipeline.h"
 
-/* --- a port that a test steers -------------------------------------------------------------------
- */
-
 #define WORKERS 2
-#define QUEUES 3
-
-enum traffic { NONE, STEADY, ON_AND_OFF };
-
-struct test_port {
-	struct port port;
-	pthread_mutex_t lock;
-	pthread_cond_t cond;
-	enum traffic traffic; /* changed only while the worker does not run */
-	unsigned n_rx;	      /* the worker's own */
-	bool woken;
-	bool block_rx, block_sleep; /* until unblocked */
-	int sleep_ms_max;
-	_Atomic unsigned in_rx, in_sleep, n_sleeps, n_wakes, n_flushes;
-	/* plain: the worker's between holds, control's under one */
-	uint64_t n_bursts, n_frames, last_ms;
-	uint64_t seen_generation;
-	unsigned bursts_of_queue[QUEUES], last_queue;
-};
+#define QUEUES STEERED_QUEUES
 
 static uint64_t published; /* plain: changed only under a hold */
 static _Atomic unsigned n_violations;
-static uint8_t packet[64];
-
-static unsigned test_rx(struct port *p, unsigned q, struct frame *frames, unsigned n)
-{
-	struct test_port *t = (struct test_port *)p;
-	unsigned k = 0;
-
-	pthread_mutex_lock(&t->lock);
-	atomic_fetch_add(&t->in_rx, 1);
-	while (t->block_rx)
-		pthread_cond_wait(&t->cond, &t->lock);
-	atomic_fetch_sub(&t->in_rx, 1);
-	pthread_mutex_unlock(&t->lock);
-	t->n_rx++;
-	if (t->traffic == STEADY || (t->traffic == ON_AND_OFF && t->n_rx / 1000 % 2 == 0))
-		k = 1 + t->n_rx % n;
-	for (unsigned i = 0; i < k; i++)
-		frames[i] = (struct frame){.data = packet, .len = sizeof(packet), .addr = q};
-	return k;
-}
-
-static void test_free(struct port *p, const struct frame *frames, unsigned n)
-{
-	(void)frames;
-	((struct test_port *)p)->n_frames += n;
-}
-
-static void test_flush(struct port *p)
-{
-	atomic_fetch_add(&((struct test_port *)p)->n_flushes, 1);
-}
-
-static void test_sleep(struct port *p, int timeout_ms)
-{
-	struct test_port *t = (struct test_port *)p;
-	struct timespec until;
-
-	if (timeout_ms > t->sleep_ms_max)
-		timeout_ms = t->sleep_ms_max;
-	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_nsec += timeout_ms * 1000000L;
-	until.tv_sec += until.tv_nsec / 1000000000L;
-	until.tv_nsec %= 1000000000L;
-	pthread_mutex_lock(&t->lock);
-	atomic_fetch_add(&t->n_sleeps, 1);
-	atomic_store(&t->in_sleep, 1);
-	while (!t->woken) {
-		if (t->block_sleep)
-			pthread_cond_wait(&t->cond, &t->lock);
-		else if (pthread_cond_timedwait(&t->cond, &t->lock, &until) == ETIMEDOUT)
-			break;
-	}
-	t->woken = false;
-	atomic_store(&t->in_sleep, 0);
-	pthread_mutex_unlock(&t->lock);
-}
-
-static void test_wake(struct port *p)
-{
-	struct test_port *t = (struct test_port *)p;
-
-	pthread_mutex_lock(&t->lock);
-	atomic_fetch_add(&t->n_wakes, 1);
-	t->woken = true;
-	pthread_cond_broadcast(&t->cond);
-	pthread_mutex_unlock(&t->lock);
-}
-
-static const struct port_driver test_driver = {
-	.rx = test_rx,
-	.free = test_free,
-	.flush = test_flush,
-	.sleep = test_sleep,
-	.wake = test_wake,
-};
-
-static void port_set(struct test_port *t, bool *flag, bool value)
-{
-	pthread_mutex_lock(&t->lock);
-	*flag = value;
-	pthread_cond_broadcast(&t->cond);
-	pthread_mutex_unlock(&t->lock);
-}
 
 /* In place of worker/pipeline.c: all of a snapshot that is still published holds one value. */
 void pipeline_burst(struct worker *w, const struct snapshot *s, struct frame *frames, unsigned n,
 		    uint64_t now_ms)
 {
-	struct test_port *t = (struct test_port *)w->port;
+	struct steered_port *t = (struct steered_port *)w->port;
 	unsigned q = (unsigned)frames[0].addr;
 
 	if (s->generation != published || s->match_seed != published ||
@@ -146,7 +43,7 @@ void pipeline_burst(struct worker *w, const struct snapshot *s, struct frame *fr
 /* --- fixture -------------------------------------------------------------------------------------
  */
 
-static struct test_port ports[WORKERS];
+static struct steered_port ports[WORKERS];
 static struct worker *workers[WORKERS];
 static struct learn_ring *rings[WORKERS][N_LEARN_RINGS];
 
@@ -170,12 +67,7 @@ static struct worker_config config_of(unsigned i)
 static void set_up_rings(void)
 {
 	for (unsigned i = 0; i < WORKERS; i++) {
-		ports[i] = (struct test_port){
-			.port = {&test_driver, QUEUES, 1},
-			.lock = PTHREAD_MUTEX_INITIALIZER,
-			.cond = PTHREAD_COND_INITIALIZER,
-			.sleep_ms_max = 1000,
-		};
+		steered_port_init(&ports[i]);
 		for (int r = 0; r < N_LEARN_RINGS; r++) {
 			rings[i][r] = hugemem_alloc(learn_ring_bytes(8), NULL);
 			rings[i][r]->n = 8;
@@ -274,13 +166,11 @@ START_TEST(test_new_errors)
 		ck_assert_int_eq(worker_new(&c, &w), -ENOMEM);
 		ck_assert_int_eq(allocs_live, live);
 	}
-	ck_assert_ptr_null(w);
 	allocs_left = -1;
 	ck_assert_int_eq(worker_new(&c, &w), 0);
 	worker_stop(w); /* not started: nothing to do */
 	worker_free(w);
 	worker_free(NULL);
-	worker_counters_free(NULL);
 	tear_down_rings();
 }
 END_TEST
@@ -301,7 +191,7 @@ END_TEST
 START_TEST(test_round)
 {
 	struct snapshot *s = set_up(STEADY);
-	struct test_port *t = &ports[0];
+	struct steered_port *t = &ports[0];
 	uint64_t before_ms = clock_now_ms();
 	unsigned total = 0, last_queues[QUEUES] = {0};
 
@@ -380,7 +270,7 @@ END_TEST
 START_TEST(test_asleep_is_parked)
 {
 	struct snapshot *s = set_up(NONE);
-	struct test_port *t = &ports[0];
+	struct steered_port *t = &ports[0];
 
 	t->block_sleep = true;
 	start();
@@ -390,8 +280,8 @@ START_TEST(test_asleep_is_parked)
 	/* it wakes up by itself, to traffic, and still may not touch a packet */
 	unsigned rounds = t->n_rx;
 	t->traffic = STEADY;
-	port_set(t, &t->block_sleep, false);
-	test_wake(&t->port);
+	steered_port_set(t, &t->block_sleep, false);
+	port_wake(&t->port);
 	while (atomic_load(&t->in_sleep))
 		sched_yield();
 	usleep(20000);
@@ -404,10 +294,34 @@ START_TEST(test_asleep_is_parked)
 }
 END_TEST
 
+/* The worker is held within each of many empty rounds, so within the one before it would sleep too:
+ * it parks instead, and the hold is not lost. */
+START_TEST(test_hold_before_sleep)
+{
+	struct snapshot *s = set_up(NONE);
+	struct steered_port *t = &ports[0];
+
+	t->block_rx = true;
+	ck_assert_int_eq(worker_start(workers[0]), 0);
+	for (unsigned i = 1; i <= 500; i++) {
+		wait_for(&t->in_rx, 1);
+		workers_hold(workers, 1);
+		steered_port_set(t, &t->block_rx, false);
+		ck_assert_int_eq(workers_wait_parked(workers, 1, -1), 0);
+		ck_assert_uint_eq(atomic_load(&workers[0]->state), WORKER_PARKED | WORKER_HOLD);
+		ck_assert_uint_eq(t->n_rx, i * QUEUES);
+		steered_port_set(t, &t->block_rx, true);
+		workers_release(workers, 1);
+	}
+	steered_port_set(t, &t->block_rx, false);
+	tear_down(s);
+}
+END_TEST
+
 START_TEST(test_wait_times_out)
 {
 	struct snapshot *s = set_up(STEADY);
-	struct test_port *t = &ports[1];
+	struct steered_port *t = &ports[1];
 
 	t->block_rx = true;
 	start();
@@ -425,7 +339,7 @@ START_TEST(test_wait_times_out)
 	wait_for_bursts(0, before + 1);
 	/* asked again, it parks as soon as it can */
 	workers_hold(workers, WORKERS);
-	port_set(t, &t->block_rx, false);
+	steered_port_set(t, &t->block_rx, false);
 	ck_assert_int_eq(workers_wait_parked(workers, WORKERS, -1), 0);
 	release();
 	wait_for_bursts(1, 1);
@@ -449,7 +363,7 @@ static struct snapshot *publish(struct snapshot *old, uint64_t *rng,
 	free(old);
 	uint64_t r = frames_random(rng);
 	if (r % 4 == 0)
-		test_wake(&ports[r / 4 % WORKERS].port);
+		port_wake(&ports[r / 4 % WORKERS].port);
 	for (unsigned n = (unsigned)(r >> 32) % 8; n; n--)
 		sched_yield();
 	for (unsigned i = 0; i < WORKERS; i++) {
@@ -470,7 +384,7 @@ START_TEST(test_publishes) /* _i: enum traffic */
 	ports[0].sleep_ms_max = 1;
 	ports[1].sleep_ms_max = 0;
 	start();
-	for (int i = 0; i < 3000; i++)
+	for (int i = 0; i < 2000; i++)
 		s = publish(s, &rng, frames);
 	for (unsigned i = 0; i < WORKERS; i++) {
 		ck_assert_uint_gt(frames[i], 0);
@@ -493,6 +407,7 @@ int main(void)
 	tcase_add_test(tc, test_stop_and_start_again);
 	tcase_add_test(tc, test_stop_wakes);
 	tcase_add_test(tc, test_asleep_is_parked);
+	tcase_add_test(tc, test_hold_before_sleep);
 	tcase_add_test(tc, test_wait_times_out);
 	tcase_add_loop_test(tc, test_publishes, STEADY, ON_AND_OFF + 1);
 	suite_add_tcase(s, tc);
