@@ -126,9 +126,6 @@ static void xsk_sleep(struct port *port, int timeout_ms)
 		timeout_ms = RETRY_MS;
 	if (poll(p->polls, n + 1, timeout_ms) <= 0)
 		return;
-	for (unsigned q = 0; q < n; q++)
-		if (p->polls[q].revents & POLLERR)
-			p->polls[q].fd = -1; /* the interface is gone: never wake for it again */
 	if (p->polls[n].revents) {
 		uint64_t count;
 

@@ -260,6 +260,30 @@ START_TEST(survives_link_flaps)
 }
 END_TEST
 
+/* An interface is removed under us: the other one goes on, and sleeping still sleeps. */
+START_TEST(survives_a_removed_interface)
+{
+	struct xsk *x = bed_open_ports(2, 1, XDP_MODE_COPY);
+	struct port *p = xsk_port(x, 0);
+
+	bed_start(x);
+	ck_assert_int_eq(netns_sh("ip link del l1"), 0);
+	bed_inject_syns(0, 100);
+	ck_assert_uint_eq(bed_forward(p, 1, 100, 2000), 100); /* into the void */
+	bed_inject_syns(0, 100);
+	ck_assert_uint_eq(bed_forward(p, 0, 100, 2000), 100);
+	bed_check_frames(p);
+	bed_forward(p, -1, 1, 50);
+	/* Frames for the interface wait in its ring for ever, so each sleep is a millisecond long.
+	 */
+	uint64_t t = clock_now_ms();
+	for (int i = 0; i < 50; i++)
+		port_sleep(p, 20);
+	ck_assert_uint_ge(clock_now_ms() - t, 45);
+	xsk_close(x);
+}
+END_TEST
+
 static void *wake_later(void *arg)
 {
 	usleep(50000);
@@ -330,6 +354,7 @@ int main(void)
 	tcase_add_test(t, busy_queue);
 	tcase_add_test(t, large_frames);
 	tcase_add_test(t, survives_link_flaps);
+	tcase_add_test(t, survives_a_removed_interface);
 	tcase_add_test(t, sleep_and_wake);
 	tcase_add_test(t, overload_is_counted);
 	suite_add_tcase(s, t);
