@@ -48,12 +48,11 @@ static const struct vip_version *version_of(const struct batch *b, const struct 
 static bool must_wait(struct control *c, struct batch *b, const struct control_request *r)
 {
 	struct vip_runtime *v = find_vip(c, b, r->vip);
+	bool deletes = r->op == OP_VIP_DELETE || r->op == OP_DIP_DELETE;
 
 	for (unsigned i = 0; i < b->n; i++) {
 		const struct batch_vip *e = &b->vips[i];
-		if (e->rt != v)
-			continue;
-		if (e->remove || e->n_gone || (e->created && r->op == OP_VIP_DELETE))
+		if (e->rt == v && (deletes || e->remove || e->n_gone))
 			return true;
 	}
 	return false;
