@@ -80,6 +80,9 @@ $(BUILD)/obj/%.o: %.c
 # The generated skeleton must be there before the sources that include it are compiled.
 $(call obj,$(filter forwarder/io/%,$(LIB_SRC))): | $(SKEL)
 
+# .incbin is invisible to -MMD.
+$(BUILD)/obj/schema/migrations.o: $(wildcard schema/migrations/*.sql)
+
 $(BUILD)/%.bpf.o: %.bpf.c
 	$(call say,BPF,$<)
 	@mkdir -p $(@D)

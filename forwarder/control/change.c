@@ -124,13 +124,7 @@ static void vip_create(struct control *c, struct batch *b, struct control_reques
 	vip_conf_defaults(&conf);
 	vip_conf_apply(&conf, &r->vip_edit, true);
 	snprintf(conf.id, sizeof(conf.id), "%s", r->vip);
-	const uint32_t required[] = {VIP_M_ADDRESS, VIP_M_PORT, VIP_M_PROTOCOL};
-	static const char *const pointers[] = {"/address", "/port", "/protocol"};
-	for (unsigned i = 0; i < ARRAY_LEN(required); i++)
-		if (!(r->vip_edit.members & required[i]))
-			field_errors_add(&r->errors, pointers[i], "required",
-					 "a VIP needs this member");
-	if (r->errors.n == 0)
+	if (vip_edit_complete(&r->vip_edit, &r->errors))
 		vip_conf_validate(&conf, &r->errors);
 	if (r->errors.n) {
 		refuse(r, CONTROL_INVALID, "the VIP is not valid");
@@ -157,22 +151,6 @@ static void vip_create(struct control *c, struct batch *b, struct control_reques
 	r->status = CONTROL_CREATED;
 }
 
-static bool vip_immutable(const struct vip_conf *old, const struct vip_conf *conf,
-			  struct field_errors *e)
-{
-	unsigned n = e->n;
-
-	if (!ip_addr_equal(&old->match.address, &conf->match.address))
-		field_errors_add(e, "/address", "immutable", "cannot change after creation");
-	if (old->match.port != conf->match.port)
-		field_errors_add(e, "/port", "immutable", "cannot change after creation");
-	if (old->match.protocol != conf->match.protocol)
-		field_errors_add(e, "/protocol", "immutable", "cannot change after creation");
-	if (old->affinity != conf->affinity)
-		field_errors_add(e, "/affinity", "immutable", "cannot change after creation");
-	return e->n != n;
-}
-
 /* Every DIP must still fit (mode ipip needs DIPs of the VIP's family). */
 static bool dips_fit(const struct vip_version *v, const struct vip_conf *conf,
 		     struct field_errors *errors)
@@ -188,29 +166,22 @@ static bool dips_fit(const struct vip_version *v, const struct vip_conf *conf,
 	return true;
 }
 
-static void vip_edit(struct control *c, struct batch *b, struct vip_runtime *v,
-		     struct control_request *r)
+static void vip_edit(struct batch *b, struct vip_runtime *v, struct control_request *r)
 {
 	const struct vip_version *old = version_of(b, v);
 	struct vip_conf conf = old->conf;
 	bool replace = r->op == OP_VIP_PUT;
 
-	(void)c;
 	vip_conf_apply(&conf, &r->vip_edit, replace);
 	memcpy(conf.id, old->conf.id, sizeof(conf.id));
-	if (replace && !(r->vip_edit.members & VIP_M_ADDRESS))
-		field_errors_add(&r->errors, "/address", "required", "a VIP needs this member");
-	if (replace && !(r->vip_edit.members & VIP_M_PORT))
-		field_errors_add(&r->errors, "/port", "required", "a VIP needs this member");
-	if (replace && !(r->vip_edit.members & VIP_M_PROTOCOL))
-		field_errors_add(&r->errors, "/protocol", "required", "a VIP needs this member");
-	if (r->errors.n == 0 && vip_conf_validate(&conf, &r->errors))
+	if ((!replace || vip_edit_complete(&r->vip_edit, &r->errors)) &&
+	    vip_conf_validate(&conf, &r->errors))
 		dips_fit(old, &conf, &r->errors);
 	if (r->errors.n) {
 		refuse(r, CONTROL_INVALID, "the VIP is not valid");
 		return;
 	}
-	if (vip_immutable(&old->conf, &conf, &r->errors)) {
+	if (!vip_conf_same_identity(&old->conf, &conf, &r->errors)) {
 		refuse(r, CONTROL_CONFLICT, "a member that cannot change after creation differs");
 		return;
 	}
@@ -254,9 +225,7 @@ static void dip_create(struct control *c, struct batch *b, struct vip_runtime *v
 	dip_conf_defaults(&d.conf);
 	dip_conf_apply(&d.conf, &r->dip_edit, true);
 	snprintf(d.conf.id, sizeof(d.conf.id), "%s", r->dip);
-	if (!(r->dip_edit.members & DIP_M_ADDRESS))
-		field_errors_add(&r->errors, "/address", "required", "a DIP needs this member");
-	else
+	if (dip_edit_complete(&r->dip_edit, &r->errors))
 		dip_conf_validate(&d.conf, &old->conf, &r->errors);
 	if (r->errors.n) {
 		refuse(r, CONTROL_INVALID, "the DIP is not valid");
@@ -299,17 +268,13 @@ static void dip_edit(struct batch *b, struct vip_runtime *v, struct control_requ
 
 	dip_conf_apply(&conf, &r->dip_edit, replace);
 	memcpy(conf.id, old->conf.id, sizeof(conf.id));
-	if (replace && !(r->dip_edit.members & DIP_M_ADDRESS))
-		field_errors_add(&r->errors, "/address", "required", "a DIP needs this member");
-	else
+	if (!replace || dip_edit_complete(&r->dip_edit, &r->errors))
 		dip_conf_validate(&conf, &version->conf, &r->errors);
 	if (r->errors.n) {
 		refuse(r, CONTROL_INVALID, "the DIP is not valid");
 		return;
 	}
-	if (!ip_addr_equal(&old->conf.address, &conf.address)) {
-		field_errors_add(&r->errors, "/address", "immutable",
-				 "cannot change after creation");
+	if (!dip_conf_same_identity(&old->conf, &conf, &r->errors)) {
 		refuse(r, CONTROL_CONFLICT, "a member that cannot change after creation differs");
 		return;
 	}
@@ -376,7 +341,7 @@ static void apply(struct control *c, struct batch *b, struct control_request *r)
 	else if (r->op == OP_VIP_DELETE)
 		vip_delete(b, v, r);
 	else if (r->op == OP_VIP_PUT || r->op == OP_VIP_PATCH)
-		vip_edit(c, b, v, r);
+		vip_edit(b, v, r);
 	else
 		apply_dip_op(c, b, v, r);
 }
