@@ -136,17 +136,19 @@ def test_second_instance(lab):
     lab.start_daemon()
     other = lab.dir / "other.db"
     other_socket, other_state = f"{lab.socket}.2", lab.dir / "other-state"
-    for sock, database, state, word in (
-            (lab.socket, other, other_state, str(lab.socket)),
-            (other_socket, lab.database, other_state, str(lab.database)),
-            (other_socket, other, lab.state_dir, str(lab.state_dir)),
-            (other_socket, other, other_state, "eth0")):
-        code, out = lab.run_daemon("--interface", "eth0", "--listen", f"unix:{sock}", "--database",
+    lab.run("lb", "ip", "link", "add", "v0", "type", "veth", "peer", "name", "v1")
+    for interface, sock, database, state, word in (
+            ("v0", lab.socket, other, other_state, str(lab.socket)),
+            ("v0", other_socket, lab.database, other_state, str(lab.database)),
+            ("v0", other_socket, other, lab.state_dir, str(lab.state_dir)),
+            ("eth0", other_socket, other, other_state, "eth0")):
+        code, out = lab.run_daemon("--interface", interface, "--listen", f"unix:{sock}", "--database",
                                    database, "--state-dir", state)
         last = out.strip().splitlines()[-1]
         assert code == 1 and last.startswith("concuryd: error: ") and word in last, (word, code, out)
-        assert attached(lab) and lab.daemon.poll() is None
+        assert attached(lab) and not attached(lab, "v0") and lab.daemon.poll() is None
         assert lab.api.get("/v1/status")["ready"] is True
+    lab.run("lb", "ip", "link", "del", "v0")
     assert lab.dips()["b1"]["weight"] == 1
     # A socket that a killed one left is taken over.
     lab.daemon.kill()
