@@ -24,6 +24,7 @@ struct burst {
 	uint32_t egress; /* bit i: a frame goes out by interface i */
 	struct packet packets[BURST_MAX];
 	struct lookup flows[BURST_MAX];
+	const struct dip_view *dips[BURST_MAX];
 	uint32_t len_in[BURST_MAX]; /* frame length as received */
 	uint8_t parsed[BURST_MAX];  /* enum parse_result */
 	uint8_t reason[BURST_MAX];  /* enum drop_reason of a frame that is not alive */
@@ -36,19 +37,15 @@ static ALWAYS_INLINE void end(struct burst *b, unsigned i, enum drop_reason reas
 	b->n_ended++;
 }
 
-static ALWAYS_INLINE const struct dip_view *dip_of(const struct lookup *f)
-{
-	return &f->vip->dips[f->dip];
-}
-
 static ALWAYS_INLINE void traffic_add(struct traffic_counter *c, uint64_t packets, uint64_t bytes)
 {
 	counter_add(&c->packets, packets);
 	counter_add(&c->bytes, bytes);
 }
 
-/* Frames of one queue come by one interface almost always: add up as long as it stays the same. */
-static void count_received(struct burst *b)
+/* Ask for the headers, and count. Frames of one queue come by one interface almost always: add up
+ * as long as it stays the same. */
+static void receive(struct burst *b)
 {
 	struct traffic_counter *rx = b->w->counters->rx;
 	unsigned first = 0;
@@ -61,6 +58,7 @@ static void count_received(struct burst *b)
 			first = i;
 			bytes = 0;
 		}
+		cpu_prefetch(f->data);
 		bytes += f->len;
 		b->len_in[i] = f->len;
 	}
@@ -68,8 +66,7 @@ static void count_received(struct burst *b)
 	counter_add(&b->w->counters->bursts, 1);
 }
 
-/* steer passes on only what goes to a VIP's address, so "not IP" can be but a frame that the VIP
- * set has moved away under: as no_vip says. */
+/* What is not IP matches no VIP; steer does not pass it on, so it has no reason of its own. */
 static enum drop_reason reason_of_parse(enum parse_result r)
 {
 	switch (r) {
@@ -86,8 +83,6 @@ static enum drop_reason reason_of_parse(enum parse_result r)
 
 static void parse(struct burst *b)
 {
-	for (unsigned i = 0; i < b->n; i++)
-		cpu_prefetch(b->frames[i].data);
 	for (unsigned i = 0; i < b->n; i++) {
 		const struct frame *f = &b->frames[i];
 		b->parsed[i] = (uint8_t)parse_packet(f->data, f->len, &b->packets[i]);
@@ -160,20 +155,21 @@ static void learn(struct burst *b, uint64_t now_ms)
 		struct lookup *f = &b->flows[i];
 		if (!f->vip)
 			continue;
-		if (unlikely(f->dip == DIP_NONE || !dip_of(f)->usable))
+		const struct dip_view *d = &f->vip->dips[f->dip];
+		b->dips[i] = d;
+		if (unlikely(f->dip == DIP_NONE || !d->usable))
 			end(b, i, DROP_no_dip);
 		else if (unlikely(!learn_packet(&b->w->learn, &lb, f, p->proto, p->segment)))
 			end(b, i, DROP_learn_overflow);
-		else if (unlikely(!dip_of(f)->resolved))
+		else if (unlikely(!d->resolved))
 			end(b, i, DROP_no_neighbor);
 	}
 	count_learning(b->w->counters, &lb);
 }
 
 static enum rewrite_result rewrite_frame(struct frame *frame, const struct packet *p,
-					 const struct lookup *f)
+					 const struct lookup *f, const struct dip_view *d)
 {
-	const struct dip_view *d = dip_of(f);
 	struct rewrite_to to = {
 		.address = d->address,
 		.dst_mac = d->dst_mac,
@@ -208,11 +204,11 @@ static void rewrite(struct burst *b)
 		if (!f->vip)
 			continue;
 		completed += checksum_apply(b->w->checksum, b->frames[i].data, &b->packets[i]);
-		enum rewrite_result r = rewrite_frame(&b->frames[i], &b->packets[i], f);
+		enum rewrite_result r = rewrite_frame(&b->frames[i], &b->packets[i], f, b->dips[i]);
 		if (unlikely(r != REWRITE_OK))
 			end(b, i, reason_of_rewrite(r));
 		else
-			b->egress |= 1u << dip_of(f)->egress;
+			b->egress |= 1u << b->dips[i]->egress;
 	}
 	if (completed)
 		counter_add(&b->w->counters->checksums_completed, completed);
@@ -224,8 +220,7 @@ static unsigned gather(const struct burst *b, unsigned iface, struct frame *out,
 	unsigned n = 0;
 
 	for (unsigned i = 0; i < b->n; i++) {
-		const struct lookup *f = &b->flows[i];
-		if (!f->vip || dip_of(f)->egress != iface)
+		if (!b->flows[i].vip || b->dips[i]->egress != iface)
 			continue;
 		out[n] = b->frames[i];
 		from[n++] = (uint8_t)i;
@@ -246,7 +241,7 @@ static void send_by(struct burst *b, unsigned iface)
 	unsigned sent = port_tx(b->w->port, iface, out, n);
 	assert(sent <= n);
 	for (unsigned k = 0; k < sent; k++) {
-		traffic_add(&c->dips[dip_of(&b->flows[from[k]])->counter], 1, b->len_in[from[k]]);
+		traffic_add(&c->dips[b->dips[from[k]]->counter], 1, b->len_in[from[k]]);
 		bytes += out[k].len;
 	}
 	traffic_add(&c->tx[iface], sent, bytes);
@@ -281,7 +276,7 @@ void pipeline_burst(struct worker *w, const struct snapshot *s, struct frame *fr
 	b.n = n;
 	b.n_ended = 0;
 	b.egress = 0;
-	count_received(&b);
+	receive(&b);
 	parse(&b);
 	classify(&b);
 	look_up(&b);

@@ -4,10 +4,7 @@
  */
 #include <arpa/inet.h>
 #include <assert.h>
-#include <stdio.h>
-#include <stdlib.h>
 
-#include "base/clock.h"
 #include "base/hugemem.h"
 #include "lookup/othello_map.h"
 #include "tests/bench/bench.h"
@@ -71,13 +68,13 @@ static void empty_rings(struct learn_ring *const rings[N_LEARN_RINGS])
 
 static double ns_per_packet(struct worker *w, struct learn_ring *const rings[N_LEARN_RINGS])
 {
-	uint64_t start_ns = clock_now_ns(), packets = 0;
+	uint64_t start_ns = bench_cpu_ns(), packets = 0;
 
 	for (unsigned i = 0; i < ROUNDS; i++) {
 		packets += worker_round(w);
 		empty_rings(rings);
 	}
-	return (double)(clock_now_ns() - start_ns) / (double)packets;
+	return (double)(bench_cpu_ns() - start_ns) / (double)packets;
 }
 
 static void run(const char *name, uint32_t n_flows, const char *layout, enum vip_mode mode)
@@ -104,7 +101,7 @@ static void run(const char *name, uint32_t n_flows, const char *layout, enum vip
 	for (unsigned i = 0; i < REPEATS; i++)
 		ns[i] = ns_per_packet(w, c.rings);
 	assert(endless_port_dropped(port) == 0);
-	bench_report("pipeline", name, layout, bench_median(ns, REPEATS), "ns/packet");
+	bench_result("pipeline", name, layout, bench_median(ns, REPEATS), "ns/packet");
 	worker_free(w);
 	for (int i = 0; i < N_LEARN_RINGS; i++)
 		hugemem_free(c.rings[i], learn_ring_bytes(RING_RECORDS));
