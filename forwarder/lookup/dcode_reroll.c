@@ -3,7 +3,8 @@
  * another DIP goes down, only the Dcodes that had been re-rolled to it look further. */
 #include "lookup/dcode_table.h"
 
-#define PROBES 32
+#define PROBES 1024 /* each finds a target with the chance that is the targets' part of the table  \
+		     */
 
 struct index_set {
 	uint64_t bits[(DIP_INDEX_MAX + 1) / 64];
@@ -42,10 +43,12 @@ void dcode_table_reroll(const struct dcode_table *t, const struct dcode_dip *dip
 	struct index_set up = {0};	/* keeps its Dcodes */
 	struct index_set targets = {0}; /* may get others' */
 	uint16_t next_up = DIP_NONE;
+	unsigned n_targets = 0;
 
 	for (unsigned i = 0; i < n_dips; i++) {
 		uint64_t bit = (uint64_t)dips[i].up << (dips[i].index % 64);
 		up.bits[dips[i].index / 64] |= bit;
+		n_targets += dips[i].up && dips[i].weight;
 		if (dips[i].weight)
 			targets.bits[dips[i].index / 64] |= bit;
 	}
@@ -62,6 +65,6 @@ void dcode_table_reroll(const struct dcode_table *t, const struct dcode_dip *dip
 		if (dip == DIP_NONE || index_set_has(&up, dip))
 			out[c] = dip;
 		else
-			out[c] = next_up == DIP_NONE ? DIP_NONE : reroll(t, &targets, c, next_up);
+			out[c] = n_targets > 1 ? reroll(t, &targets, c, next_up) : next_up;
 	}
 }

@@ -23,7 +23,7 @@
 #include <string.h>
 
 #define CLASSES DCODE_TABLE_MIN
-#define TURNS 8 /* in which a gainer takes what it lacks */
+#define TURNS 8 /* in which gainers take what they lack where a table is filled */
 
 /* --- ranks ---------------------------------------------------------------------------------------
  */
@@ -293,7 +293,7 @@ static int serve_all(struct change *ch)
 			gainers[n++] = (struct gainer){.key = ch->parties[i].key, .party = i};
 	}
 	qsort(gainers, n, sizeof(*gainers), compare_gainers);
-	for (unsigned turns = n > 1 ? TURNS : 1; turns > 0; turns--) {
+	for (unsigned turns = ch->parties[ch->nobody].surplus ? TURNS : 1; turns > 0; turns--) {
 		for (unsigned i = 0; i < n; i++) {
 			uint32_t deficit = ch->parties[gainers[i].party].deficit;
 			if (deficit)

@@ -1,0 +1,469 @@
+/* Snapshots: which VIP a packet belongs to, and which DIP a flow, against naive oracles; pins,
+ * exact flows, equal hashes; ownership and errors. */
+#include <check.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lookup/othello_map.h"
+#include "lookup/snapshot.h"
+#include "tests/unit/prng.h"
+#include "tests/unit/scarce_space.h"
+
+/* --- fixtures ------------------------------------------------------------------------------------
+ */
+
+static struct ip_addr address(uint32_t i)
+{
+	uint32_t be = __builtin_bswap32(0x0a090000 + i);
+
+	return ip_addr_v4(&be);
+}
+
+static struct vip_view *view_new(uint16_t slot, uint32_t n_dcodes, uint32_t n_dips)
+{
+	struct vip_view *v = vip_view_new(n_dcodes, n_dips);
+
+	ck_assert_ptr_nonnull(v);
+	v->slot = slot;
+	v->match = (struct vip_match){.address = address(slot), .port = 80, .protocol = VIP_TCP};
+	for (uint32_t i = 1; i < n_dips; i++)
+		vip_view_dips(v)[i].usable = true;
+	for (uint32_t c = 0; c < n_dcodes; c++)
+		vip_view_dcodes(v)[c] = (uint16_t)(1 + c % (n_dips - 1));
+	return v;
+}
+
+static struct flow_key random_key(struct prng *rng, const struct vip_view *v)
+{
+	struct ip_addr src = address(prng_below(rng, 1 << 20));
+	struct flow_key key;
+
+	flow_key_of(v, &src, (uint16_t)prng_u64(rng), 0x5000, IPPROTO_TCP, &key);
+	return key;
+}
+
+/* --- match ---------------------------------------------------------------------------------------
+ */
+
+static bool matches(const struct vip_match *m, const struct ip_addr *dst, uint16_t dport,
+		    uint8_t proto)
+{
+	enum vip_protocol p = proto == IPPROTO_TCP ? VIP_TCP : VIP_UDP;
+
+	return ip_addr_equal(&m->address, dst) && (m->port == 0 || m->port == dport) &&
+	       (m->protocol == VIP_ANY || m->protocol == p);
+}
+
+/* (port, proto) before (port, any) before (0, proto) before (0, any). */
+static int specificity(const struct vip_match *m)
+{
+	return (m->port ? 2 : 0) + (m->protocol != VIP_ANY);
+}
+
+static const struct vip_view *naive_match(const struct snapshot *s, const struct ip_addr *dst,
+					  uint16_t dport, uint8_t proto)
+{
+	const struct vip_view *best = NULL;
+
+	if (proto != IPPROTO_TCP && proto != IPPROTO_UDP)
+		return NULL;
+	for (unsigned i = 0; i < VIPS_MAX; i++) {
+		const struct vip_view *v = s->vips[i];
+		if (v && matches(&v->match, dst, dport, proto) &&
+		    (!best || specificity(&v->match) > specificity(&best->match)))
+			best = v;
+	}
+	return best;
+}
+
+static struct vip_match random_match(struct prng *rng)
+{
+	return (struct vip_match){
+		.address = address(prng_below(rng, 12)),
+		.port = (uint16_t)prng_below(rng, 4),
+		.protocol = (enum vip_protocol)prng_below(rng, 3),
+	};
+}
+
+static bool match_is_in(const struct snapshot *s, const struct vip_match *m)
+{
+	for (unsigned i = 0; i < VIPS_MAX; i++) {
+		if (s->vips[i] && ip_addr_equal(&s->vips[i]->match.address, &m->address) &&
+		    s->vips[i]->match.port == m->port && s->vips[i]->match.protocol == m->protocol)
+			return true;
+	}
+	return false;
+}
+
+START_TEST(test_match)
+{
+	const uint8_t protos[] = {IPPROTO_TCP, IPPROTO_UDP, IPPROTO_ICMP};
+	struct prng rng = prng_new("match");
+
+	for (int t = 0; t < 60; t++) {
+		struct snapshot *s = snapshot_new(1, 0);
+		for (uint32_t n = prng_below(&rng, 100); n > 0; n--) {
+			struct vip_view *v = view_new((uint16_t)prng_below(&rng, VIPS_MAX), 0, 0);
+			v->match = random_match(&rng);
+			bool refused = s->vips[v->slot] || match_is_in(s, &v->match);
+			ck_assert_int_eq(snapshot_add_vip(s, v), refused ? -EEXIST : 0);
+			vip_view_unref(v);
+		}
+		for (int k = 0; k < 300; k++) {
+			struct ip_addr dst = address(prng_below(&rng, 13));
+			uint16_t dport = (uint16_t)prng_below(&rng, 5);
+			uint8_t proto = protos[prng_below(&rng, 3)];
+			ck_assert_ptr_eq(snapshot_match(s, &dst, dport, proto),
+					 naive_match(s, &dst, dport, proto));
+		}
+		snapshot_free(s);
+	}
+}
+END_TEST
+
+START_TEST(test_all_slots)
+{
+	struct snapshot *s = snapshot_new(1, 0);
+
+	for (uint32_t i = 0; i < VIPS_MAX; i++) {
+		struct vip_view *v = view_new((uint16_t)i, 0, 0);
+		ck_assert_int_eq(snapshot_add_vip(s, v), 0);
+		vip_view_unref(v);
+	}
+	ck_assert_uint_eq(s->n_vips, VIPS_MAX);
+	for (uint32_t i = 0; i < VIPS_MAX; i++) {
+		struct ip_addr dst = address(i);
+		ck_assert_ptr_eq(snapshot_match(s, &dst, 80, IPPROTO_TCP), s->vips[i]);
+	}
+	snapshot_free(s);
+}
+END_TEST
+
+/* --- keys and references -------------------------------------------------------------------------
+ */
+
+START_TEST(test_affinity)
+{
+	struct vip_view *v = view_new(0, 0, 0);
+	struct ip_addr src = address(5);
+	struct flow_key x, y;
+
+	flow_key_of(v, &src, 1, 2, IPPROTO_TCP, &x);
+	flow_key_of(v, &src, 1, 3, IPPROTO_TCP, &y);
+	ck_assert(!flow_key_equal(&x, &y));
+	flow_key_of(v, &src, 1, 2, IPPROTO_UDP, &y);
+	ck_assert(!flow_key_equal(&x, &y));
+	v->affinity = AFFINITY_CLIENT;
+	flow_key_of(v, &src, 1, 2, IPPROTO_TCP, &x);
+	flow_key_of(v, &src, 7, 8, IPPROTO_UDP, &y);
+	ck_assert(flow_key_equal(&x, &y));
+	vip_view_unref(v);
+}
+END_TEST
+
+START_TEST(test_views_are_shared)
+{
+	struct vip_view *v = view_new(3, 1024, 3);
+	struct snapshot *s = snapshot_new(1, 0), *next = snapshot_new(2, 0);
+
+	ck_assert_uint_eq(vip_view_dcode_bytes(v), 2048);
+	ck_assert_uint_eq(vip_view_pin_bytes(v), 0);
+	ck_assert_int_eq(snapshot_add_vip(s, v), 0);
+	ck_assert_int_eq(snapshot_add_vip(next, v), 0);
+	ck_assert_uint_eq(v->refs, 3);
+	vip_view_unref(v);
+	snapshot_free(s);
+	ck_assert_uint_eq(v->refs, 1);
+	vip_view_ref(v);
+	snapshot_free(next);
+	ck_assert_uint_eq(v->refs, 1);
+	vip_view_unref(v);
+	vip_view_unref(NULL);
+	snapshot_free(NULL);
+}
+END_TEST
+
+/* --- lookups -------------------------------------------------------------------------------------
+ */
+
+/* Look up n flows of a VIP by bursts of every size and compare with what is expected of each. */
+static void check_lookups(const struct snapshot *s, const struct vip_view *v,
+			  const struct flow_key *keys, const uint16_t *dips, uint32_t n,
+			  struct prng *rng)
+{
+	struct lookup l[64];
+
+	for (uint32_t done = 0; done < n;) {
+		uint32_t burst = 1 + prng_below(rng, 64);
+		if (burst > n - done)
+			burst = n - done;
+		for (uint32_t i = 0; i < burst; i++)
+			l[i] = (struct lookup){
+				.vip = prng_below(rng, 8) ? v : NULL,
+				.key = keys[done + i],
+				.dip = 0xbeef,
+			};
+		snapshot_lookup_prepare(s, l, burst);
+		snapshot_lookup_burst(s, l, burst);
+		for (uint32_t i = 0; i < burst; i++, done++) {
+			enum lookup_reason reason;
+			uint32_t dcode;
+			ck_assert_uint_eq(l[i].dip, l[i].vip ? dips[done] : 0xbeef);
+			ck_assert_uint_eq(snapshot_lookup_one(s, v, &keys[done], &reason, &dcode),
+					  dips[done]);
+			ck_assert((reason == LOOKUP_NONE) == (dips[done] == DIP_NONE));
+			ck_assert_uint_eq(
+				dcode, v->n_dcodes ? flow_home(flow_key_hash(&keys[done], v->seed),
+							       v->n_dcodes)
+						   : 0);
+		}
+	}
+}
+
+enum { FLOWS = 20000, DIPS = 20, DCODES = 2048 };
+
+/* A VIP whose flows are at home but for one in fifty, which is pinned to a random DIP. */
+static struct vip_view *pinned_view(struct prng *rng, struct flow_key *keys, uint16_t *dips)
+{
+	struct vip_view *v = view_new(0, DCODES, DIPS + 1);
+	static uint64_t hashes[FLOWS];
+	static uint32_t words[FLOWS];
+	struct othello_map *m;
+	uint32_t n_pins = 0;
+
+	v->seed = prng_u64(rng);
+	for (int i = 0; i < FLOWS; i++) {
+		keys[i] = random_key(rng, v);
+		uint64_t h = flow_key_hash(&keys[i], v->seed);
+		dips[i] = v->dcodes[flow_home(h, DCODES)];
+		if (h % 50 == 0) {
+			dips[i] = (uint16_t)(1 + (h >> 8) % DIPS);
+			hashes[n_pins] = h;
+			words[n_pins++] = pin_word(h, dips[i]);
+		}
+	}
+	ck_assert_int_eq(othello_map_build(&m, n_pins, hashes, words, prng_u64(rng), NULL, NULL),
+			 0);
+	ck_assert_int_eq(othello_map_write(m, &v->pins), 0);
+	othello_map_free(m);
+	return v;
+}
+
+START_TEST(test_home_and_pins)
+{
+	struct prng rng = prng_new("home_and_pins");
+	static struct flow_key keys[FLOWS];
+	static uint16_t dips[FLOWS];
+	struct snapshot *s = snapshot_new(1, 0);
+	struct vip_view *v = pinned_view(&rng, keys, dips);
+	uint32_t accidents = 0, pins = 0;
+
+	ck_assert_uint_gt(vip_view_pin_bytes(v), 0);
+	ck_assert_int_eq(snapshot_add_vip(s, v), 0);
+	for (int i = 0; i < FLOWS; i++) {
+		uint64_t h = flow_key_hash(&keys[i], v->seed);
+		uint16_t found = vip_view_lookup(v, h);
+		enum lookup_reason reason;
+		uint32_t dcode;
+		/* pins never miss; a fingerprint accident (1 in 65536) still gives a usable DIP */
+		ck_assert(found > DIP_NONE && found <= DIPS);
+		if (h % 50 == 0)
+			ck_assert_uint_eq(found, dips[i]);
+		accidents += found != dips[i];
+		dips[i] = found;
+		(void)!snapshot_lookup_one(s, v, &keys[i], &reason, &dcode);
+		pins += reason == LOOKUP_PIN;
+		ck_assert(reason == LOOKUP_PIN || reason == LOOKUP_HOME);
+	}
+	ck_assert_uint_le(accidents, 5);
+	ck_assert_uint_ge(pins, FLOWS / 100);
+	check_lookups(s, v, keys, dips, FLOWS, &rng);
+
+	/* a pin to a DIP that is not usable (any more) falls back to the home Dcode */
+	vip_view_dips(v)[7].usable = false;
+	for (int i = 0; i < FLOWS; i++) {
+		uint64_t h = flow_key_hash(&keys[i], v->seed);
+		if (dips[i] == 7)
+			dips[i] = v->dcodes[flow_home(h, DCODES)];
+	}
+	check_lookups(s, v, keys, dips, FLOWS, &rng);
+	snapshot_free(s);
+	vip_view_unref(v);
+}
+END_TEST
+
+START_TEST(test_no_table)
+{
+	struct prng rng = prng_new("no_table");
+	struct snapshot *s = snapshot_new(1, 4);
+	struct vip_view *v = view_new(0, 0, 2);
+	struct flow_key keys[10];
+	uint16_t dips[10] = {DIP_NONE};
+
+	ck_assert_int_eq(snapshot_add_vip(s, v), 0);
+	for (int i = 0; i < 10; i++)
+		keys[i] = random_key(&rng, v);
+	check_lookups(s, v, keys, dips, 10, &rng);
+	dips[3] = 1;
+	ck_assert_int_eq(snapshot_exact_add(s, 0, &keys[3], flow_key_hash(&keys[3], v->seed), 1),
+			 0);
+	check_lookups(s, v, keys, dips, 10, &rng);
+	snapshot_free(s);
+	vip_view_unref(v);
+}
+END_TEST
+
+/* --- exact flows ---------------------------------------------------------------------------------
+ */
+
+START_TEST(test_exact)
+{
+	struct prng rng = prng_new("exact");
+	static struct flow_key keys[FLOWS];
+	static uint16_t dips[FLOWS];
+	struct snapshot *s = snapshot_new(1, 500);
+	struct vip_view *v = pinned_view(&rng, keys, dips);
+	enum lookup_reason reason;
+	uint32_t dcode;
+
+	ck_assert_int_eq(snapshot_add_vip(s, v), 0);
+	ck_assert_uint_eq(s->exact_limit, 500);
+	for (int i = 0; i < FLOWS; i++)
+		dips[i] = vip_view_lookup(v, flow_key_hash(&keys[i], v->seed));
+	for (int i = 0; i < 500; i++) { /* pinned ones are among them: exact comes first */
+		uint64_t h = flow_key_hash(&keys[i * 10], v->seed);
+		ck_assert_int_eq(snapshot_exact_add(s, 0, &keys[i * 10], h, 3), 0);
+		ck_assert_int_eq(snapshot_exact_add(s, 0, &keys[i * 10], h, 5), 0); /* again */
+		dips[i * 10] = 5;
+	}
+	ck_assert_uint_eq(s->n_exact, 500);
+	uint64_t h = flow_key_hash(&keys[1], v->seed);
+	ck_assert_int_eq(snapshot_exact_add(s, 0, &keys[1], h, 3), -ENOSPC);
+	ck_assert_uint_eq(snapshot_exact_find(s, 0, &keys[1], h), DIP_NONE);
+	h = flow_key_hash(&keys[10], v->seed);
+	ck_assert_uint_eq(snapshot_exact_find(s, 0, &keys[10], h), 5);
+	ck_assert_uint_eq(snapshot_exact_find(s, 1, &keys[10], h), DIP_NONE); /* another VIP's */
+	ck_assert_uint_eq(snapshot_lookup_one(s, v, &keys[10], &reason, &dcode), 5);
+	ck_assert_int_eq(reason, LOOKUP_EXACT);
+	check_lookups(s, v, keys, dips, FLOWS, &rng);
+	vip_view_dips(v)[5].usable = false;
+	ck_assert_uint_ne(snapshot_lookup_one(s, v, &keys[10], &reason, &dcode), 5);
+	snapshot_free(s);
+	vip_view_unref(v);
+
+	s = snapshot_new(1, 0);
+	ck_assert_int_eq(snapshot_exact_add(s, 0, &keys[0], 1, 1), -ENOSPC);
+	ck_assert_uint_eq(snapshot_exact_find(s, 0, &keys[0], 1), DIP_NONE);
+	snapshot_free(s);
+}
+END_TEST
+
+/* The second word of a key that, under a known seed, brings the hash to the state that another key
+ * reached after its second word's entry. Mirrors one round of flow_key_hash. */
+static uint64_t after_first_word(uint64_t w, uint64_t seed)
+{
+	uint64_t h = seed;
+
+	if (!w)
+		return h;
+	h ^= w;
+	h ^= h >> 32;
+	h *= 0xd6e8feb86659fd93u;
+	h ^= h >> 29;
+	return h * ((seed ^ 0x9fb21c651e98df25u) | 1);
+}
+
+static void make_equal_hash(const struct flow_key *key, uint64_t seed, struct flow_key *other)
+{
+	uint64_t w[3];
+
+	memcpy(w, key, sizeof(w));
+	uint64_t first = w[0] ^ 0x20010db8;
+	w[1] ^= after_first_word(w[0], seed) ^ after_first_word(first, seed);
+	w[0] = first;
+	memcpy(other, w, sizeof(w));
+}
+
+/* Two keys with equal hashes on different DIPs: one cannot be a pin beside the other; with the
+ * exact table both are right. */
+START_TEST(test_equal_hashes)
+{
+	struct prng rng = prng_new("equal_hashes");
+	struct vip_view *v = view_new(0, DCODES, DIPS + 1);
+	struct snapshot *s = snapshot_new(1, 8);
+	struct flow_key keys[2];
+	uint16_t dips[2];
+	uint64_t hashes[2];
+	uint32_t words[2], clashes[2], n_clashes;
+	struct othello_map *m;
+
+	v->seed = prng_u64(&rng);
+	keys[0] = random_key(&rng, v);
+	make_equal_hash(&keys[0], v->seed, &keys[1]);
+	ck_assert(!flow_key_equal(&keys[0], &keys[1]));
+	for (int i = 0; i < 2; i++) {
+		hashes[i] = flow_key_hash(&keys[i], v->seed);
+		dips[i] = (uint16_t)(1 + (v->dcodes[flow_home(hashes[i], DCODES)] + i) % DIPS);
+		words[i] = pin_word(hashes[i], dips[i]);
+	}
+	ck_assert_uint_eq(hashes[0], hashes[1]);
+	ck_assert_int_eq(othello_map_build(&m, 2, hashes, words, 1, clashes, &n_clashes), 0);
+	ck_assert_uint_eq(n_clashes, 1);
+	ck_assert_uint_eq(clashes[0], 1);
+	ck_assert_int_eq(othello_map_write(m, &v->pins), 0);
+	othello_map_free(m);
+	ck_assert_int_eq(snapshot_add_vip(s, v), 0);
+	ck_assert_int_eq(snapshot_exact_add(s, 0, &keys[1], hashes[1], dips[1]), 0);
+	check_lookups(s, v, keys, dips, 2, &rng);
+	/* and both in the exact table */
+	ck_assert_int_eq(snapshot_exact_add(s, 0, &keys[0], hashes[0], dips[0]), 0);
+	check_lookups(s, v, keys, dips, 2, &rng);
+	snapshot_free(s);
+	vip_view_unref(v);
+}
+END_TEST
+
+/* --- errors --------------------------------------------------------------------------------------
+ */
+
+START_TEST(test_no_memory)
+{
+	struct snapshot *s;
+	struct vip_view *v;
+
+	if (SANITIZED)
+		return;
+	space_limit(1 << 20);
+	v = vip_view_new(1 << 23, 2);
+	struct vip_view *many = vip_view_new(0, 65536);
+	s = snapshot_new(1, 1 << 20);
+	space_unlimit();
+	ck_assert_ptr_null(v);
+	ck_assert_ptr_null(many);
+	ck_assert_ptr_null(s);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("snapshot");
+	TCase *tc = tcase_create("snapshot");
+
+	tcase_set_timeout(tc, 120);
+	tcase_add_test(tc, test_match);
+	tcase_add_test(tc, test_all_slots);
+	tcase_add_test(tc, test_affinity);
+	tcase_add_test(tc, test_views_are_shared);
+	tcase_add_test(tc, test_home_and_pins);
+	tcase_add_test(tc, test_no_table);
+	tcase_add_test(tc, test_exact);
+	tcase_add_test(tc, test_equal_hashes);
+	tcase_add_test(tc, test_no_memory);
+	suite_add_tcase(s, tc);
+	SRunner *sr = srunner_create(s);
+	srunner_run_all(sr, CK_NORMAL);
+	int failed = srunner_ntests_failed(sr);
+	srunner_free(sr);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
