@@ -2,6 +2,7 @@
  * Everyone else asks it. (DESIGN 1, 4) */
 #pragma once
 
+#include "base/histogram.h"
 #include "control/model.h"
 #include "control/neighbor.h"
 #include "control/persist.h"
@@ -147,29 +148,52 @@ void control_change_async(struct control *c, struct control_request *r, bool *do
 struct vip_info *control_read_vips(struct control *c, const char *vip, bool with_dips, size_t *n);
 void vip_infos_free(struct vip_info *v, size_t n);
 
-/* Every counter of GET /v1/consistency; the X-macro gives struct, JSON and metric. */
+/* Every counter of GET /v1/consistency, each with what it means: struct, JSON and metric come from
+ * this table. What ends in _total only grows while the process lives; the rest are gauges. */
 #define CONSISTENCY_FIELDS(X)                                                                      \
-	X(generation)                                                                              \
-	X(flows_known)                                                                             \
-	X(flows_pinned)                                                                            \
-	X(flows_exact)                                                                             \
-	X(flows_opened_total)                                                                      \
-	X(flows_opened_on_pin_total)                                                               \
-	X(flows_unlearned_total)                                                                   \
-	X(flows_forgotten_total)                                                                   \
-	X(flows_lost_total)                                                                        \
-	X(accidents_pinned_total)                                                                  \
-	X(violations_total)                                                                        \
-	X(publishes_total)                                                                         \
-	X(last_build_us)                                                                           \
-	X(last_pause_us)                                                                           \
-	X(max_pause_us)                                                                            \
-	X(pin_bytes)                                                                               \
-	X(dcode_bytes)
+	X(generation, "of the published snapshot")                                                 \
+	X(flows_known, "flows that control knows")                                                 \
+	X(flows_half_open, "known flows that only a SYN speaks for")                               \
+	X(flows_established, "known flows that are established")                                   \
+	X(flows_closing, "known flows after FIN or RST")                                           \
+	X(flows_unproven,                                                                          \
+	  "known flows met in mid-stream or over UDP, not yet heard of in two refresh intervals")  \
+	X(flows_pinned, "known flows that are not where their hash alone would put them")          \
+	X(flows_exact, "flows that the exact table holds one by one")                              \
+	X(flows_opened_total, "flows learned")                                                     \
+	X(flows_opened_on_pin_total,                                                               \
+	  "new flows that met the pin of an old one with the same addresses and ports")            \
+	X(flows_late_total,                                                                        \
+	  "flows learned between a plan and its publish that got an exact entry")                  \
+	X(flows_unlearned_total,                                                                   \
+	  "packets of new flows carried though they could not be recorded")                        \
+	X(flows_forgotten_total, "flows dropped from memory because there was no room")            \
+	X(flows_lost_total, "flows whose DIP was cut or down and that lost it")                    \
+	X(flows_rehomed_total, "of the lost flows, those that a packet has shown on another DIP")  \
+	X(orphans_total, "packets that backends got for connections they do not have")             \
+	X(accidents_pinned_total,                                                                  \
+	  "flows pinned because another one's pin would have caught them")                         \
+	X(violations_total,                                                                        \
+	  "packets and audited flows found on another DIP than their flow's; must stay 0")         \
+	X(audits_total, "audits of all known flows")                                               \
+	X(publishes_total, "snapshots published")                                                  \
+	X(last_build_us, "time the last plan took")                                                \
+	X(last_pause_us, "time the workers were parked by the last publish")                       \
+	X(max_pause_us, "the longest time the workers were parked")                                \
+	X(pin_bytes, "memory of the Othello arrays")                                               \
+	X(dcode_bytes, "memory of the DIP code tables")
+
+/* Times in microseconds, the same way. */
+#define CONSISTENCY_HISTOGRAMS(X)                                                                  \
+	X(publish_pause_us, "time the workers were parked by a publish")                           \
+	X(publish_build_us, "time the plan of a VIP took")
 
 struct consistency {
-#define CONSISTENCY_MEMBER(name) uint64_t name;
+#define CONSISTENCY_MEMBER(name, text) uint64_t name;
 	CONSISTENCY_FIELDS(CONSISTENCY_MEMBER)
+#undef CONSISTENCY_MEMBER
+#define CONSISTENCY_MEMBER(name, text) struct histogram name;
+	CONSISTENCY_HISTOGRAMS(CONSISTENCY_MEMBER)
 #undef CONSISTENCY_MEMBER
 };
 

@@ -92,7 +92,9 @@ static void record_rehome(struct control *c, struct vip_runtime *v, const struct
 	static struct log_limit limit = {.interval_ms = 1000, .burst = 5};
 	uint64_t suppressed;
 
-	if (m->dip < view->n_dips && view->dips[m->dip].usable) {
+	/* Without a view these are the last process's records, read before the first plan: where it
+	 * sent the packet is where the flow lives. */
+	if (view && m->dip < view->n_dips && view->dips[m->dip].usable) {
 		if (r->generation != c->generation)
 			return;
 		c->stats.violations_total++;
@@ -106,6 +108,7 @@ static void record_rehome(struct control *c, struct vip_runtime *v, const struct
 	}
 	m->dip = r->dip;
 	c->stats.flows_lost_total++;
+	c->stats.flows_rehomed_total++;
 }
 
 static void record_known(struct control *c, struct vip_runtime *v, const struct learn_record *r,
@@ -114,13 +117,14 @@ static void record_known(struct control *c, struct vip_runtime *v, const struct 
 	struct flow_slot *s = &c->flows.slots[slot];
 	struct flow_meta m = flow_meta_get(s);
 	bool fresh_open = r->kind == LEARN_SYN && m.phase == FLOW_CLOSING;
+	/* negative: a record applied again after a kill, or another worker's earlier burst */
+	int32_t age_ms =
+		(int32_t)(r->time_ms - atomic_load_explicit(&s->opened_ms, memory_order_relaxed));
 
 	if (m.dip != r->dip)
 		record_rehome(c, v, r, &m);
 	/* Proven: heard of again in a later refresh interval than the first. */
-	if ((m.flags & FLOW_UNPROVEN) &&
-	    r->time_ms - atomic_load_explicit(&s->opened_ms, memory_order_relaxed) >=
-		    v->now->view->refresh_ms)
+	if ((m.flags & FLOW_UNPROVEN) && age_ms >= (int32_t)vip_conf_refresh_ms(&v->now->conf))
 		m.flags &= (uint8_t)~FLOW_UNPROVEN;
 	if (v->now->conf.affinity == AFFINITY_FLOW)
 		meta_advance(&m, r->kind);
@@ -141,14 +145,15 @@ static void record_apply(struct control *c, const struct learn_record *r)
 
 	if (!v || v->uid != r->vip_uid || r->dip == DIP_NONE)
 		return;
+	/* A record from before a cut may name a DIP that has gone since: after a kill between
+	 * commit and swap, the index of one that this process has never heard of. */
+	if (r->dip >= v->n_dips || !v->dips[r->dip].used)
+		return;
 	uint32_t slot = flow_table_find(&c->flows, &v->flows, &r->key, r->hash);
 	if (slot != FLOW_NONE) {
 		record_known(c, v, r, slot);
 		return;
 	}
-	/* A record from before a cut may name a DIP that has gone since. */
-	if (r->dip >= v->n_dips || !v->dips[r->dip].used)
-		return;
 	if (flow_table_insert(&c->flows, &v->flows, &r->key, r->hash, meta_new(v, r), r->time_ms) !=
 	    FLOW_NONE)
 		c->stats.flows_opened_total++;

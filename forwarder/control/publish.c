@@ -226,6 +226,7 @@ static int park_and_swap(struct control *c, struct batch *b, uint32_t room)
 	st->last_pause_us = now_us() - start;
 	if (st->last_pause_us > st->max_pause_us)
 		st->max_pause_us = st->last_pause_us;
+	histogram_add(&st->publish_pause_us, st->last_pause_us);
 	st->publishes_total++;
 	snapshot_free(c->snapshot);
 	c->snapshot = s;
@@ -283,6 +284,7 @@ static int plan_all(struct control *c, struct batch *b, struct error *err)
 						 v->next->conf.id);
 			v->build_us = now_us() - start;
 			c->stats.last_build_us = v->build_us;
+			histogram_add(&c->stats.publish_build_us, v->build_us);
 		}
 		v->n_moved = count_moved(v);
 	}
@@ -387,6 +389,7 @@ static void install_vip(struct control *c, struct batch_vip *b)
 		v->pin_seed = b->next->view->pins.seed;
 	v->refold = b->n_late != 0; /* the next publish folds them into the arrays */
 	c->stats.accidents_pinned_total += b->next->n_accidents;
+	c->stats.flows_late_total += b->n_late;
 	vip_version_free(v->now);
 	v->now = b->next;
 	install_gone(c, b);

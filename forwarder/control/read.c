@@ -121,6 +121,23 @@ void vip_infos_free(struct vip_info *v, size_t n)
 
 /* --- consistency --------------------------------------------------------------------------- */
 
+static void add_vip(struct consistency *out, const struct vip_runtime *v)
+{
+	out->flows_known += v->flows.n;
+	out->flows_pinned += v->flows.n_pinned;
+	out->pin_bytes += vip_view_pin_bytes(v->now->view);
+	out->dcode_bytes += vip_view_dcode_bytes(v->now->view);
+	for (int l = 0; l < N_FLOW_LISTS; l++) {
+		uint64_t *by_class[] = {
+			[CLASS_CLOSING] = &out->flows_closing,
+			[CLASS_HALF_OPEN] = &out->flows_half_open,
+			[CLASS_UNPROVEN] = &out->flows_unproven,
+			[CLASS_ESTABLISHED] = &out->flows_established,
+		};
+		*by_class[flow_list_class(l)] += v->flows.lists[l].n;
+	}
+}
+
 static void read_consistency(struct control *c, void *arg)
 {
 	struct consistency *out = arg;
@@ -132,15 +149,9 @@ static void read_consistency(struct control *c, void *arg)
 	for (unsigned i = 0; i < c->conf.n_workers; i++)
 		out->flows_unlearned_total +=
 			counter_read(&c->conf.workers[i]->counters->unlearned);
-	for (unsigned i = 0; i < VIPS_MAX; i++) {
-		const struct vip_runtime *v = c->vips[i];
-		if (!v)
-			continue;
-		out->flows_known += v->flows.n;
-		out->flows_pinned += v->flows.n_pinned;
-		out->pin_bytes += vip_view_pin_bytes(v->now->view);
-		out->dcode_bytes += vip_view_dcode_bytes(v->now->view);
-	}
+	for (unsigned i = 0; i < VIPS_MAX; i++)
+		if (c->vips[i])
+			add_vip(out, c->vips[i]);
 }
 
 void control_read_consistency(struct control *c, struct consistency *out)

@@ -228,9 +228,10 @@ def number_faults():
 
 
 def counter_faults():
-    fields = re.search(r"define CONSISTENCY_FIELDS\(X\)(.*?)\n\n", read("forwarder/control/control.h"),
-                       re.S).group(1)
-    yield from differ("Consistency", properties("Consistency"), set(re.findall(r"X\((\w+)\)", fields)))
+    control = read("forwarder/control/control.h")
+    fields = "".join(re.search(rf"define CONSISTENCY_{kind}\(X\)(.*?)\n\n", control, re.S).group(1)
+                     for kind in ("FIELDS", "HISTOGRAMS"))
+    yield from differ("Consistency", properties("Consistency"), set(re.findall(r"X\((\w+),", fields)))
     reasons = re.search(r"define DROP_REASONS\(X\)(.*?)\n\n", read("forwarder/worker/counters.h"),
                         re.S).group(1)
     yield from differ("Drops", properties("Drops"), set(re.findall(r"X\((\w+),", reasons)))

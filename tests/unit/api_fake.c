@@ -101,9 +101,13 @@ static void read_consistency(void *ctx, struct consistency *out)
 	uint64_t value = 100;
 
 	(void)ctx;
-#define FILL(name) out->name = value++;
+#define FILL(name, text) out->name = value++;
 	CONSISTENCY_FIELDS(FILL)
 #undef FILL
+	out->publish_pause_us = (struct histogram){0};
+	out->publish_build_us = (struct histogram){0};
+	for (uint64_t us = 10; us < 100000000; us *= 10)
+		histogram_add(&out->publish_pause_us, us);
 }
 
 static void explain(void *ctx, const char *vip, const struct ip_addr *src, uint16_t sport,
