@@ -135,14 +135,14 @@ class Connection:
     """One TCP connection of the client, spoken HTTP/1.1 over by hand so that nothing is retried or
     reused behind our back."""
 
-    def __init__(self, lab, address, port=80, sport=0, timeout=20, client="client"):
-        self.lab, self.address, self.port = lab, address, port
-        with inside(lab.ns(client)):
+    def __init__(self, lab, address, port=80, sport=0, timeout=20, source=""):
+        self.address, self.port = address, port
+        with inside(lab.ns("client")):
             self.sock = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
         self.sock.settimeout(timeout)
-        if sport:
+        if sport or source:
             self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            self.sock.bind(("", sport))
+            self.sock.bind((source, sport))
         self.sock.connect((address, port))
         self.sport = self.sock.getsockname()[1]
         self.rest = b""
@@ -198,7 +198,7 @@ class Download(threading.Thread):
 
     def __init__(self, lab, address, rate, name="2m", port=80):
         super().__init__(daemon=True)
-        self.lab, self.want = lab, lab.files[name]
+        self.want = lab.files[name]
         self.error, self.ok, self.got = None, False, 0
         self.connection = Connection(lab, address, port)
         self.connection.send(f"/slow/{name}?rate={rate}")
@@ -222,3 +222,25 @@ class Download(threading.Thread):
             self.error = f"after {self.got} of {self.length} bytes from {self.backend}: {e}"
         finally:
             self.connection.close()
+
+
+class Datagrams:
+    """A UDP socket of the client, connected to a VIP; its backends answer with their name."""
+
+    def __init__(self, lab, address, port, sport=0, source=""):
+        with inside(lab.ns("client")):
+            self.sock = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET,
+                                      socket.SOCK_DGRAM)
+        self.sock.settimeout(5)
+        if sport or source:
+            self.sock.bind((source, sport))
+        self.sock.connect((address, port))
+        self.sport = self.sock.getsockname()[1]
+
+    def ask(self):
+        """The backend that one datagram reaches."""
+        self.sock.send(b"?")
+        return self.sock.recv(64).decode()
+
+    def close(self):
+        self.sock.close()

@@ -23,8 +23,8 @@ import sys
 import time
 import traceback
 
-from clients import (Answer, Api, Connection, Download, Response, assert_shares,  # noqa: F401
-                     chi_squared, inside)
+from clients import (Api, Connection, Datagrams, Download, assert_shares,  # noqa: F401
+                     inside)
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = ROOT / os.environ.get("BUILD", "build")
