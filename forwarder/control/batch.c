@@ -49,7 +49,8 @@ int batch_add_dip(struct control *c, struct batch_vip *b, struct dip_version *d)
 	if (!grown)
 		return -ENOMEM;
 	b->added = grown;
-	int rc = vip_runtime_take_index(c, b->rt, 0, d);
+	uint16_t want = FAULT(reuse_leaving_index) && b->n_gone ? b->gone[0].d.index : 0;
+	int rc = vip_runtime_take_index(c, b->rt, want, d);
 	if (rc)
 		return rc;
 	if (!vip_version_add_dip(b->next, d)) {

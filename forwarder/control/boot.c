@@ -87,7 +87,7 @@ static int boot_slots(struct control *c)
 			continue;
 		if (!v || v->uid != s->vip_uid)
 			v = vip_by_uid(c, s->vip_uid);
-		bool good = slot_good(v, s);
+		bool good = slot_good(v, s) && !FAULT(restart_forgets_flows);
 		n_freed += !good;
 		if (flow_table_adopt(&c->flows, i, good ? &v->flows : NULL))
 			return -ENOMEM;
@@ -102,7 +102,7 @@ static void boot_pins(struct control *c, struct vip_runtime *v, const struct per
 {
 	uint32_t now = (uint32_t)clock_now_ms();
 
-	for (uint32_t i = 0; i < p->n_pins; i++) {
+	for (uint32_t i = 0; i < p->n_pins && !FAULT(reboot_forgets_pins); i++) {
 		const struct persist_pin *pin = &p->pins[i];
 		uint64_t hash = flow_key_hash(&pin->key, v->seed);
 		struct flow_meta m = {.seen_ms = now,

@@ -50,7 +50,7 @@ static bool must_wait(struct control *c, struct batch *b, const struct control_r
 	struct vip_runtime *v = find_vip(c, b, r->vip);
 	bool deletes = r->op == OP_VIP_DELETE || r->op == OP_DIP_DELETE;
 
-	for (unsigned i = 0; i < b->n; i++) {
+	for (unsigned i = 0; i < b->n && !FAULT(reuse_leaving_index); i++) {
 		const struct batch_vip *e = &b->vips[i];
 		if (e->rt == v && (deletes || e->remove || e->n_gone))
 			return true;

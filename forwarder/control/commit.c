@@ -49,6 +49,7 @@ static int persist_wait(struct control *c, struct error *err)
 	struct pollfd pfd = {.fd = c->conf.persist.done_fd, .events = POLLIN};
 	int rc;
 
+	FAULT_POINT();
 	while ((rc = c->conf.persist.poll(c->conf.persist.ctx, err)) == 0) {
 		control_breathe(c);
 		if (pfd.fd >= 0)

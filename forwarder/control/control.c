@@ -104,8 +104,10 @@ void control_change(struct control *c, struct control_request *r)
 
 void control_breathe(struct control *c)
 {
+	FAULT_POINT();
 	control_drain(c, UINT64_MAX);
 	run_calls(c);
+	FAULT_POINT();
 }
 
 static bool run_due(struct control *c)
@@ -135,6 +137,7 @@ bool control_step(struct control *c)
 	bool busy = control_drain(c, UINT64_MAX) != 0;
 
 	busy |= run_calls(c);
+	FAULT_POINT();
 	busy |= control_run_changes(c);
 	busy |= run_due(c);
 	return busy;

@@ -59,6 +59,8 @@ static void meta_advance(struct flow_meta *m, uint8_t kind)
 		}
 		break;
 	case LEARN_DATA:
+		if (FAULT(payload_after_fin_ends) && m->phase == FLOW_CLOSING)
+			break;
 		m->phase = FLOW_ESTABLISHED;
 		m->flags &= (uint8_t)~FLOW_BY_RST;
 		break;
@@ -201,6 +203,8 @@ static int merge_lowest(const struct merge *m)
 
 	for (int i = 0; i < N_LEARN_RINGS; i++) {
 		const struct learn_record *r = merge_at(m, i);
+		if (r && FAULT(merge_by_ring))
+			return i;
 		if (r && r->seq < lowest) {
 			lowest = r->seq;
 			best = i;
@@ -245,8 +249,10 @@ static uint64_t drain_worker(struct control *c, unsigned worker, uint64_t limit)
 			flow_table_prefetch(&c->flows, batch[n]->hash);
 			n++;
 		}
-		for (unsigned i = 0; i < n; i++)
+		for (unsigned i = 0; i < n; i++) {
 			record_apply(c, batch[i]);
+			FAULT_POINT();
+		}
 		merge_commit(&m);
 		total += n;
 		if (n < MERGE_BATCH)

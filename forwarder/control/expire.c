@@ -3,13 +3,15 @@
 #include "control/internal.h"
 
 /* Flows ended in one go, so that a mass time-out does not keep control from its rings. */
-#define EXPIRE_BATCH 4096u
+#define EXPIRE_BATCH SIM_SIZE(4096u, 8u)
 
 /* A purge costs a plan and a commit: this often at most for each VIP. */
 #define PURGE_INTERVAL_MS 1000u
 
 static uint32_t list_timeout_s(const struct vip_conf *conf, enum flow_list list)
 {
+	if (FAULT(rst_ends_at_once) && (list == LIST_CLOSING || list == LIST_CLOSING_PINNED))
+		return 0;
 	switch (list) {
 	case LIST_CLOSING:
 		return conf->idle_closing_s > conf->closing_pin_s ? conf->idle_closing_s
@@ -33,9 +35,9 @@ static uint32_t last_heard_ms(const struct control *c, const struct flow_slot *s
 {
 	uint32_t last = seen_ms;
 
-	if ((int32_t)(c->floor_ms - last) > 0)
+	if ((int32_t)(c->floor_ms - last) > 0 && !FAULT(clock_runs_while_away))
 		last = c->floor_ms;
-	for (unsigned w = 0; w < c->conf.n_workers; w++) {
+	for (unsigned w = 0; w < c->conf.n_workers && !FAULT(clock_runs_over_loss); w++) {
 		uint32_t lost = atomic_load_explicit(
 			&c->conf.workers[w]->learn.lost_ms[loss_bucket(s->hash)],
 			memory_order_relaxed);
@@ -52,6 +54,8 @@ static uint32_t expire_list(struct control *c, struct vip_runtime *v, enum flow_
 	uint32_t limit_ms = list_timeout_s(&v->now->conf, list) * 1000u + v->now->view->refresh_ms;
 	uint32_t n = 0;
 
+	if (FAULT(deadline_without_slack))
+		limit_ms -= v->now->view->refresh_ms;
 	while (v->flows.lists[list].n && n < EXPIRE_BATCH) {
 		uint32_t slot = v->flows.lists[list].head;
 		struct flow_meta m = flow_meta_get(&t->slots[slot]);
@@ -75,7 +79,8 @@ static void free_cut_flows(struct control *c, struct vip_runtime *v)
 {
 	for (uint32_t n = 0; v->cut_pos < v->flows.n && n < EXPIRE_BATCH * 4; n++) {
 		const struct flow_ref *r = flow_set_ref(&v->flows, v->cut_pos);
-		if (r->dip < v->n_dips && v->dips[r->dip].used) {
+		bool kept = !FAULT(down_rehomes_idle) || v->now->view->dips[r->dip].usable;
+		if (r->dip < v->n_dips && v->dips[r->dip].used && kept) {
 			v->cut_pos++;
 			continue;
 		}

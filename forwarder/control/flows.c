@@ -290,7 +290,7 @@ static void set_remove(struct flow_table *t, struct flow_set *f, uint32_t slot)
 
 	if (r->flags & REF_PINNED) {
 		f->n_pinned--;
-		f->dead_pins++;
+		f->dead_pins += !FAULT(keep_dead_pins);
 	}
 	f->dip_flows[r->dip]--;
 	if (hole != last) {
@@ -393,6 +393,7 @@ uint32_t flow_table_insert(struct flow_table *t, struct flow_set *f, const struc
 	s->hash = hash;
 	s->vip_uid = f->vip_uid;
 	atomic_store_explicit(&s->opened_ms, opened_ms, memory_order_relaxed);
+	FAULT_POINT();
 	flow_meta_set(s, meta); /* a release store: from here on the slot is valid */
 	index_insert(t, hash, slot);
 	enum flow_list list = list_of(meta, 0);

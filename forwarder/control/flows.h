@@ -4,6 +4,7 @@
 
 #include <stdatomic.h>
 
+#include "base/fault.h"
 #include "lookup/flow_key.h"
 #include "lookup/snapshot.h"
 
@@ -86,7 +87,7 @@ struct flow_ref {
 	uint8_t zero;
 };
 
-#define REF_CHUNK 16384u
+#define REF_CHUNK SIM_SIZE(16384u, 32u)
 
 #define CURSOR_END (UINT32_MAX - 1)
 

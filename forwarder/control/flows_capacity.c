@@ -71,6 +71,7 @@ static bool class_forget(struct flow_table *t, enum flow_class class, bool pinne
 	uint32_t slot = chain_victim(t, c, pinned_too);
 	if (slot == spare)
 		return false;
+	FAULT_NOTE(forgotten, &t->slots[slot]);
 	flow_table_remove(t, slot);
 	t->n_forgotten++;
 	return true;
@@ -79,6 +80,8 @@ static bool class_forget(struct flow_table *t, enum flow_class class, bool pinne
 /* Make room in the whole table, in the order of the classes; pinned established flows go last. */
 void flow_table_forget(struct flow_table *t, uint32_t spare)
 {
+	if (FAULT(forget_established_first) && class_forget(t, CLASS_ESTABLISHED, true, spare))
+		return;
 	for (int class = 0; class < N_FLOW_CLASSES; class ++)
 		if (class_forget(t, class, false, spare))
 			return;

@@ -17,7 +17,7 @@
 #include "base/log.h"
 #include "control/internal.h"
 
-#define EXACT_ROOM 1024u
+#define EXACT_ROOM SIM_SIZE(1024u, 8u)
 #define BACKLOG_SMALL 64u
 #define BACKLOG_WAIT_MS 100u
 
@@ -114,7 +114,7 @@ static int settle_fresh(struct control *c, struct batch_vip *b, struct snapshot 
 		uint16_t now = snapshot_exact_find(s, b->rt->slot, &fs->key, fs->hash);
 		if (now == DIP_NONE)
 			now = vip_view_lookup(view, fs->hash);
-		if (now == dip)
+		if (now == dip || FAULT(lose_late_flows))
 			continue;
 		if (b->n_late == room)
 			return -ENOSPC;
@@ -157,6 +157,8 @@ static bool veto_removals(struct batch_vip *b)
 {
 	bool veto = false;
 
+	if (FAULT(remove_with_flows))
+		return false;
 	if (b->remove && !b->cut && b->rt->flows.n) {
 		b->remove = false;
 		veto = true;
@@ -208,17 +210,25 @@ static int park_and_swap(struct control *c, struct batch *b, uint32_t room)
 		goto fail;
 
 	uint64_t start = now_us();
+	FAULT_POINT();
 	workers_hold(c->conf.workers, c->conf.n_workers);
-	rc = workers_wait_parked(c->conf.workers, c->conf.n_workers, -1);
+	FAULT_POINT();
+	if (!FAULT(swap_unparked))
+		rc = workers_wait_parked(c->conf.workers, c->conf.n_workers, -1);
+	FAULT_POINT();
 	if (rc == 0) {
-		control_drain(c, UINT64_MAX);
+		if (!FAULT(skip_ring_drain))
+			control_drain(c, UINT64_MAX);
+		FAULT_POINT();
 		for (unsigned i = 0; i < b->n; i++)
 			veto |= veto_removals(&b->vips[i]);
 		rc = veto ? -EAGAIN : settle_all(c, b, s, room);
 	}
 	if (rc == 0)
 		swap_snapshot(c, s);
+	FAULT_POINT();
 	workers_release(c->conf.workers, c->conf.n_workers);
+	FAULT_POINT();
 	if (rc)
 		goto fail;
 
@@ -228,7 +238,8 @@ static int park_and_swap(struct control *c, struct batch *b, uint32_t room)
 		st->max_pause_us = st->last_pause_us;
 	histogram_add(&st->publish_pause_us, st->last_pause_us);
 	st->publishes_total++;
-	snapshot_free(c->snapshot);
+	if (!FAULT(swap_unparked))
+		snapshot_free(c->snapshot);
 	c->snapshot = s;
 	c->generation = s->generation;
 	return 0;
@@ -297,11 +308,14 @@ static int publish_until_done(struct control *c, struct batch *b, struct error *
 
 	for (;;) {
 		int rc = plan_all(c, b, err);
-		if (rc == 0)
+		if (rc == 0 && !FAULT(persist_after_publish))
 			rc = commit_batch(c, b, err);
 		if (rc)
 			return rc;
+		FAULT_POINT();
 		rc = park_and_swap(c, b, room);
+		if (rc == 0 && FAULT(persist_after_publish))
+			rc = commit_batch(c, b, err);
 		if (rc == 0)
 			return 0;
 		/* Committed but not published: the next round commits what it publishes. Only
@@ -392,6 +406,7 @@ static void install_vip(struct control *c, struct batch_vip *b)
 	c->stats.flows_late_total += b->n_late;
 	vip_version_free(v->now);
 	v->now = b->next;
+	v->cut_scan |= FAULT(down_rehomes_idle);
 	install_gone(c, b);
 	if (b->created) {
 		c->vips[v->slot] = v;
@@ -428,6 +443,7 @@ int control_publish(struct control *c, struct batch *b, struct error *err)
 		else
 			install_vip(c, &b->vips[i]);
 	}
+	FAULT_POINT();
 	commit_late(c, b);
 	return 0;
 }

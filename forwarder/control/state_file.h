@@ -4,6 +4,7 @@
 #pragma once
 
 #include "base/error.h"
+#include "base/fault.h"
 #include "worker/learn.h"
 
 struct flow_slot; /* control/flows.h */
@@ -15,9 +16,9 @@ struct flow_slot; /* control/flows.h */
 #define STATE_WORKERS_MAX 64u
 
 /* Records of each ring. An opening ring holds 30 ms of a million new flows a second. */
-#define STATE_OPENING_RECORDS 32768u
-#define STATE_DATAGRAM_RECORDS 16384u
-#define STATE_REFRESH_RECORDS 16384u
+#define STATE_OPENING_RECORDS SIM_SIZE(32768u, 64u)
+#define STATE_DATAGRAM_RECORDS SIM_SIZE(16384u, 32u)
+#define STATE_REFRESH_RECORDS SIM_SIZE(16384u, 64u)
 
 /* Part of the header: raise it when struct flow_slot, struct learn_record, struct learn_ring or the
  * header change their layout or meaning. */

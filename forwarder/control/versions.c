@@ -175,7 +175,7 @@ int vip_runtime_take_index(struct control *c, struct vip_runtime *v, uint16_t wa
 		return -ENOSPC;
 	if (grow_indexes(v, index))
 		return -ENOMEM;
-	assert(!v->dips[index].used);
+	assert(!v->dips[index].used || FAULT(reuse_leaving_index));
 	d->index = (uint16_t)index;
 	d->counter = c->free_counters[--c->n_free_counters];
 	v->dips[index] = (struct dip_runtime){.used = true, .counter = d->counter};
@@ -195,7 +195,7 @@ void vip_runtime_release_index(struct control *c, struct vip_runtime *v,
 	v->retired_bytes += bytes;
 	c->free_counters[c->n_free_counters++] = r->counter;
 	*r = (struct dip_runtime){0};
-	if (published)
+	if (published && !FAULT(reuse_index_at_once))
 		r->free_at_ms = clock_now_ms() + vip_conf_refresh_ms(&v->now->conf) + 1;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/addr.h"
+#include "base/fault.h"
 
 /** A flow within a VIP. Fixed width, no padding with unknown content, so it may be compared with
  *  memcmp and stored. With affinity `client` everything but src is 0. */
@@ -40,7 +41,7 @@ static ALWAYS_INLINE uint64_t flow_key_hash(const struct flow_key *key, uint64_t
 		h ^= h >> 29;
 		h *= secret;
 	}
-	return h ^ (h >> 32);
+	return FAULT_HASH(h ^ (h >> 32));
 }
 
 /** Home Dcode of hash h in a table of n (a power of two) Dcodes. Growing the table by doubling
@@ -54,5 +55,5 @@ static ALWAYS_INLINE uint32_t flow_home(uint64_t h, uint32_t n)
 /** Fingerprint: bits 48..63, used by nothing else but (re-mixed) the Othello. */
 static ALWAYS_INLINE uint32_t flow_fingerprint(uint64_t h)
 {
-	return (uint32_t)(h >> 48);
+	return (uint32_t)(h >> SIM_SIZE(48, 60));
 }

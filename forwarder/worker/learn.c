@@ -80,6 +80,7 @@ bool learn_ring_push(struct learn_ring *r, const struct learn_record *rec)
 	if (!ring_has_room(r, head))
 		return false;
 	r->records[ring_index(r, head)] = *rec;
+	FAULT_POINT();
 	atomic_store_explicit(&r->head, head + 1, memory_order_release);
 	return true;
 }
@@ -241,7 +242,7 @@ static bool record_lost(struct learn *l, struct learn_burst *b, const struct loo
 	if (ring == RING_REFRESH)
 		return true;
 	if (f->vip->on_learn_overflow == OVERFLOW_DROP)
-		return false;
+		return FAULT(stale_entry_carries) && place_known;
 	if (!place_known || kind == LEARN_SYN || kind == LEARN_DATAGRAM)
 		b->unlearned++;
 	return true;

@@ -4,6 +4,7 @@
 
 #include <stdatomic.h>
 
+#include "base/fault.h"
 #include "lookup/snapshot.h"
 
 enum learn_kind {
@@ -77,14 +78,14 @@ struct seen_entry {
 	uint8_t zero;
 };
 
-#define SEEN_ENTRIES 16384u /* 256 KiB: fits a private L2 */
+#define SEEN_ENTRIES SIM_SIZE(16384u, 256u) /* 256 KiB: fits a private L2 */
 
 /** Refresh records a worker may write in a second; more are lost (and counted). */
-#define LEARN_REFRESH_PER_S 200000u
+#define LEARN_REFRESH_PER_S SIM_SIZE(200000u, 2000u)
 
 /** When a record was lost, by hash bucket: control counts a flow's idle time from the last loss in its
  *  bucket too, so no loss can make an active flow look idle. Value: clock_now_ms low bits, 0 = never. */
-#define LOSS_BUCKETS 4096u
+#define LOSS_BUCKETS SIM_SIZE(4096u, 64u)
 static ALWAYS_INLINE uint32_t loss_bucket(uint64_t hash)
 {
 	return (uint32_t)(hash >> 32) & (LOSS_BUCKETS - 1);

@@ -119,7 +119,9 @@ static void classify(struct burst *b)
 		last = p;
 		f->vip = vip;
 		if (likely(vip))
-			flow_key_of(vip, &p->src, p->sport_be, p->dport_be, p->proto, &f->key);
+			flow_key_of(vip, &p->src, p->sport_be,
+				    FAULT(one_flow_for_all_ports) ? 0 : p->dport_be, p->proto,
+				    &f->key);
 		else
 			end(b, i, DROP_no_vip);
 	}
@@ -280,7 +282,9 @@ void pipeline_burst(struct worker *w, const struct snapshot *s, struct frame *fr
 	parse(&b);
 	classify(&b);
 	look_up(&b);
+	FAULT_POINT();
 	learn(&b, now_ms);
+	FAULT_POINT();
 	rewrite(&b);
 	for (uint32_t left = b.egress; left; left &= left - 1)
 		send_by(&b, (unsigned)__builtin_ctz(left));

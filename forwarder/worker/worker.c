@@ -38,12 +38,13 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/fault.h"
 #include "worker/pipeline.h"
 
 /* Empty rounds before a worker sleeps: some ten microseconds. More would save wake-ups between
  * bursts, but where backends and workers share cores, a spinning worker takes its own backends'
  * time. */
-#define IDLE_ROUNDS 200u
+#define IDLE_ROUNDS SIM_SIZE(200u, 2u)
 
 /* A sleep's length at the most: sent frames' buffers are reaped at least so often. */
 #define SLEEP_MS 100
@@ -62,6 +63,8 @@ static enum worker_state state_of(uint32_t word)
 /* Wait until the word is no longer `word`, a wake-up, or the timeout (NULL: none). */
 static void word_wait(_Atomic uint32_t *w, uint32_t word, const struct timespec *timeout)
 {
+	if (FAULT_WAIT())
+		return; /* for nothing, perhaps, as from a futex */
 	syscall(SYS_futex, w, FUTEX_WAIT_PRIVATE, word, timeout, NULL, 0);
 }
 
@@ -150,13 +153,13 @@ static bool sleep_until_traffic(struct worker *w)
 	return enter_running(w);
 }
 
-static void *worker_main(void *arg)
+void worker_run(struct worker *w)
 {
-	struct worker *w = arg;
 	unsigned idle = 0;
 	bool running = enter_running(w);
 
 	while (running) {
+		FAULT_POINT();
 		if (atomic_load(&w->state) != WORKER_RUNNING) {
 			running = park(w);
 		} else if (worker_round(w) != 0) {
@@ -168,6 +171,11 @@ static void *worker_main(void *arg)
 	}
 	state_set(w, WORKER_STOPPED);
 	word_wake(&w->state);
+}
+
+static void *worker_main(void *arg)
+{
+	worker_run(arg);
 	return NULL;
 }
 
@@ -325,6 +333,6 @@ void workers_release(struct worker *const *w, unsigned n)
 
 void worker_set_snapshot(struct worker *w, const struct snapshot *s)
 {
-	assert(workers_parked(&w, 1));
+	assert(workers_parked(&w, 1) || FAULT(swap_unparked));
 	atomic_store_explicit(&w->snapshot, s, memory_order_release);
 }

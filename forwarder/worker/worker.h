@@ -50,6 +50,10 @@ void worker_free(struct worker *w);
 MUST_CHECK int worker_start(struct worker *w);
 void worker_stop(struct worker *w);
 
+/** What the thread does, in the caller's: returns when the worker shall end. For the simulation, which
+ *  runs workers as coroutines. */
+void worker_run(struct worker *w);
+
 /** One round over all queues in the caller's thread: what the thread's loop does between two looks at
  *  the state word. Returns packets received. For the simulation, tests and benches. */
 unsigned worker_round(struct worker *w);
