@@ -21,6 +21,13 @@ static void live_read_consistency(void *ctx, struct consistency *out)
 	control_read_consistency(l->control, out);
 }
 
+static bool live_audit(void *ctx, struct audit *out)
+{
+	struct api_live *l = ctx;
+
+	return control_audit(l->control, out);
+}
+
 static void live_explain(void *ctx, const char *vip, const struct ip_addr *src, uint16_t sport,
 			 uint16_t dport, uint8_t proto, struct explanation *out)
 {
@@ -75,6 +82,7 @@ void api_backend_live(struct api_backend *b, struct api_live *live)
 	b->read_vips = live_read_vips;
 	b->free_vips = vip_infos_free;
 	b->read_consistency = live_read_consistency;
+	b->audit = live_audit;
 	b->explain = live_explain;
 	b->read_capacity = live_read_capacity;
 	b->read_traffic = live_read_traffic;

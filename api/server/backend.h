@@ -45,6 +45,7 @@ struct api_backend {
 	struct vip_info *(*read_vips)(void *ctx, const char *vip, bool with_dips, size_t *n);
 	void (*free_vips)(struct vip_info *v, size_t n);
 	void (*read_consistency)(void *ctx, struct consistency *out);
+	bool (*audit)(void *ctx, struct audit *out);
 	void (*explain)(void *ctx, const char *vip, const struct ip_addr *src, uint16_t sport,
 			uint16_t dport, uint8_t proto, struct explanation *out);
 	void (*read_capacity)(void *ctx, uint64_t *flows, uint64_t *capacity);

@@ -1,5 +1,7 @@
 #include "api/server/exchange.h"
 
+#include <stdlib.h>
+
 #include "api/server/problem.h"
 
 const char *request_query(const struct api_request *req, const char *name)
@@ -20,6 +22,18 @@ void response_json(struct api_response *resp, unsigned status, json_t *body)
 	resp->status = status;
 	resp->body = body;
 	resp->problem = false;
+}
+
+void response_text(struct api_response *resp, const char *type, char *text, size_t len)
+{
+	json_decref(resp->body);
+	resp->body = NULL;
+	free(resp->text);
+	resp->status = 200;
+	resp->problem = false;
+	resp->text = text;
+	resp->text_len = len;
+	resp->text_type = type;
 }
 
 void response_items(struct api_response *resp, json_t *items)

@@ -44,6 +44,9 @@ struct api_response {
 	unsigned status;
 	json_t *body; /* owned; NULL = out of memory: http.c sends a fixed text */
 	bool problem; /* application/problem+json */
+	char *text;   /* owned; instead of body, of text_type */
+	size_t text_len;
+	const char *text_type;
 	uint32_t retry_after_s; /* 0 = none */
 	char location[192];     /* "" = none */
 	char allow[64];         /* "" = none */
@@ -54,6 +57,9 @@ const char *request_query(const struct api_request *req, const char *name);
 
 /** Answer with a document; takes over body, of which NULL means that memory ran out. */
 void response_json(struct api_response *resp, unsigned status, json_t *body);
+
+/** Answer 200 with something else than JSON; takes over text (of malloc). type lives for ever. */
+void response_text(struct api_response *resp, const char *type, char *text, size_t len);
 
 /** {"items": items}; takes over items. */
 void response_items(struct api_response *resp, json_t *items);

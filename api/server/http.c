@@ -107,8 +107,20 @@ static const char *header(struct MHD_Connection *c, const char *name)
 /* --- answers -------------------------------------------------------------------------------------
  */
 
+/* A body that becomes the response's own. */
+static struct MHD_Response *own_response(char *text, size_t len)
+{
+	struct MHD_Response *r = MHD_create_response_from_buffer(len, text, MHD_RESPMEM_MUST_FREE);
+
+	if (!r)
+		free(text);
+	return r;
+}
+
 static struct MHD_Response *make_response(struct api_response *resp)
 {
+	if (resp->text)
+		return own_response(resp->text, resp->text_len);
 	char *text = resp->body ? json_dumps(resp->body, 0) : NULL;
 	size_t len = text ? strlen(text) : 0;
 	char *line = text ? realloc(text, len + 2) : NULL;
@@ -124,19 +136,20 @@ static struct MHD_Response *make_response(struct api_response *resp)
 						       MHD_RESPMEM_PERSISTENT);
 	}
 	memcpy(line + len, "\n", 2);
-	struct MHD_Response *r =
-		MHD_create_response_from_buffer(len + 1, line, MHD_RESPMEM_MUST_FREE);
-	if (!r)
-		free(line);
-	return r;
+	return own_response(line, len + 1);
+}
+
+static const char *content_type(const struct api_response *resp)
+{
+	if (resp->text)
+		return resp->text_type;
+	return resp->problem ? "application/problem+json" : "application/json";
 }
 
 static bool add_headers(struct MHD_Response *r, const struct api_response *resp)
 {
 	char seconds[16];
-	bool ok = MHD_add_response_header(r, "Content-Type",
-					  resp->problem ? "application/problem+json"
-							: "application/json") == MHD_YES;
+	bool ok = MHD_add_response_header(r, "Content-Type", content_type(resp)) == MHD_YES;
 
 	ok = ok && MHD_add_response_header(r, "Cache-Control", "no-store") == MHD_YES;
 	ok = ok && MHD_add_response_header(r, "X-Content-Type-Options", "nosniff") == MHD_YES;

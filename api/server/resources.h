@@ -19,6 +19,8 @@ void dip_delete(struct api_request *req, struct api_response *resp);
 void status_get(struct api_request *req, struct api_response *resp);
 void counters_get(struct api_request *req, struct api_response *resp);
 void consistency_get(struct api_request *req, struct api_response *resp);
+void audit_post(struct api_request *req, struct api_response *resp);
+void metrics_get(struct api_request *req, struct api_response *resp);
 void explain_get(struct api_request *req, struct api_response *resp);
 void livez_get(struct api_request *req, struct api_response *resp);
 void readyz_get(struct api_request *req, struct api_response *resp);

@@ -18,7 +18,9 @@ const struct route api_routes[] = {
 	{"GET", "/v1/status", status_get, NULL},
 	{"GET", "/v1/counters", counters_get, NULL},
 	{"GET", "/v1/consistency", consistency_get, NULL},
+	{"POST", "/v1/audit", audit_post, NULL},
 	{"GET", "/v1/explain", explain_get, "vip src sport dport protocol"},
+	{"GET", "/metrics", metrics_get, NULL},
 	{"GET", "/livez", livez_get, NULL},
 	{"GET", "/readyz", readyz_get, NULL},
 };

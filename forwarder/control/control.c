@@ -19,7 +19,7 @@
 
 /* --- calls --------------------------------------------------------------------------------- */
 
-static void wake(struct control *c)
+void control_wake(struct control *c)
 {
 	uint64_t one = 1;
 
@@ -40,7 +40,7 @@ void control_call(struct control *c, void (*fn)(struct control *c, void *arg), v
 	}
 	call.next = c->calls;
 	c->calls = &call;
-	wake(c);
+	control_wake(c);
 	while (!call.done)
 		pthread_cond_wait(&c->answered, &c->mutex);
 	pthread_mutex_unlock(&c->mutex);
@@ -84,7 +84,7 @@ void control_change_async(struct control *c, struct control_request *r, bool *do
 		q->done = done;
 		*c->changes_end = q;
 		c->changes_end = &q->next;
-		wake(c);
+		control_wake(c);
 	}
 	pthread_mutex_unlock(&c->mutex);
 }
@@ -139,6 +139,7 @@ bool control_step(struct control *c)
 	busy |= run_calls(c);
 	FAULT_POINT();
 	busy |= control_run_changes(c);
+	busy |= control_run_audit(c);
 	busy |= run_due(c);
 	return busy;
 }
@@ -201,6 +202,7 @@ static void refuse_waiting(struct control *c)
 	}
 	c->changes = NULL;
 	c->changes_end = &c->changes;
+	control_refuse_audits(c);
 	pthread_cond_broadcast(&c->answered);
 }
 
@@ -209,7 +211,7 @@ void control_stop(struct control *c)
 	pthread_mutex_lock(&c->mutex);
 	bool joinable = c->running;
 	c->stop = true;
-	wake(c);
+	control_wake(c);
 	pthread_mutex_unlock(&c->mutex);
 	if (!joinable)
 		return;

@@ -199,6 +199,27 @@ struct consistency {
 
 void control_read_consistency(struct control *c, struct consistency *out);
 
+/** What comparing every known flow with the published snapshot has found. */
+struct audit {
+	uint64_t generation;         /* published at its end */
+	uint64_t flows_checked;
+	uint64_t flows_misplaced;    /* would go to another DIP than theirs: must be 0 */
+	uint64_t flows_of_down_dips; /* not compared: they have no place until theirs is back */
+	uint64_t duration_us;
+	bool done;
+	bool refused; /* control has ended */
+	struct audit *next; /* control's */
+};
+
+/** Audit every flow that is known now and until the end; forwarding and changes go on meanwhile. False
+ *  if control ends before. Those who wait together share one. Thread: any but control's, while its
+ *  thread runs; blocks (some 50 ms for a million flows). */
+MUST_CHECK bool control_audit(struct control *c, struct audit *a);
+
+/** The same without waiting, for one-threaded tests: a->done becomes true within some control_step. a
+ *  stays valid until then. */
+void control_audit_async(struct control *c, struct audit *a);
+
 struct explanation {
 	bool found; /* the VIP exists and takes such a packet */
 	char dip[ID_LEN]; /* "" = none */

@@ -105,6 +105,16 @@ struct queued_call {
 	struct queued_call *next;
 };
 
+/** The audit under way. */
+struct audit_scan {
+	struct audit *askers; /* who wait for it; NULL = none is under way */
+	struct audit found;
+	uint64_t started_us;
+	unsigned slot; /* VIP at hand */
+	uint32_t uid;  /* of the VIP whose flows were begun; 0 = none */
+	uint32_t left; /* positions of its dense array from 0 on that are still to be looked at */
+};
+
 struct control {
 	struct control_config conf;
 	struct flow_table flows;
@@ -124,12 +134,14 @@ struct control {
 	uint64_t last_record_ms;
 	bool hops_changed;
 	struct consistency stats; /* totals; gauges are filled in by the reader */
+	struct audit_scan audit;
 
 	/* shared with other threads, under mutex */
 	pthread_mutex_t mutex;
 	pthread_cond_t answered;
 	struct queued_change *changes, **changes_end;
 	struct queued_call *calls;
+	struct audit *audits; /* wait for the next one */
 	bool running; /* the thread runs */
 	bool stop;
 	int wake_fd; /* eventfd */
@@ -214,11 +226,19 @@ void control_fill_vip_info(struct control *c, struct vip_runtime *v, struct vip_
 void control_fill_dip_info(struct control *c, struct vip_runtime *v, const struct dip_version *d,
 			   struct dip_info *out);
 
+/* audit.c */
+/** Go on with the audit under way, or begin one that is asked for. False if there is none. */
+bool control_run_audit(struct control *c);
+/** Under the mutex: answer all that wait. */
+void control_refuse_audits(struct control *c);
+
 /* boot.c */
 /** Desired state and flows from database and state file, planned, committed and set in the workers. */
 MUST_CHECK int control_boot(struct control *c, struct persist_state *boot, struct error *err);
 
 /* control.c */
+/** End the control thread's sleep. Thread: any. */
+void control_wake(struct control *c);
 /** Between the steps of long work: drain rings and answer reads. */
 void control_breathe(struct control *c);
 /** Run fn in the control thread and wait for it. Thread: any. */

@@ -110,6 +110,18 @@ static void read_consistency(void *ctx, struct consistency *out)
 		histogram_add(&out->publish_pause_us, us);
 }
 
+static bool audit(void *ctx, struct audit *out)
+{
+	(void)ctx;
+	*out = (struct audit){.generation = 42,
+			      .flows_checked = 1000,
+			      .flows_misplaced = api_fake.misplaced,
+			      .flows_of_down_dips = 7,
+			      .duration_us = 1234,
+			      .done = true};
+	return !api_fake.no_audit;
+}
+
 static void explain(void *ctx, const char *vip, const struct ip_addr *src, uint16_t sport,
 		    uint16_t dport, uint8_t proto, struct explanation *out)
 {
@@ -162,6 +174,7 @@ void api_fake_context(struct api_context *api)
 		.read_vips = read_vips,
 		.free_vips = free_vips,
 		.read_consistency = read_consistency,
+		.audit = audit,
 		.explain = explain,
 		.read_capacity = read_capacity,
 		.read_traffic = read_traffic,

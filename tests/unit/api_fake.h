@@ -15,6 +15,8 @@ struct api_fake {
 	struct field_errors errors;
 	unsigned change_ms; /* how long one takes */
 	bool no_vips;
+	bool no_audit; /* control has ended */
+	uint64_t misplaced;
 	uint64_t flows;
 	/* what came */
 	_Atomic unsigned n_changes;
