@@ -10,7 +10,8 @@
  * - What a DIP that leaves leaves behind goes to those who rank it worst: they only stand in, and
  * what they rank worst is what the DIP that returns, or the next one that comes, takes from them
  * first.
- * - In a table that is filled for the first time everyone takes what it ranks best, by turns.
+ * - An empty table is filled as if the DIPs came one by one, so that it is like one that grew. That
+ *   costs a change for each; many DIPs take what they rank best, by turns, instead.
  *
  * Ranks hang on the low bits alone so that doubling the table changes no comparison. Dcodes of one
  * class and one owner are alike, so the work is done on such groups: a change costs
@@ -23,7 +24,8 @@
 #include <string.h>
 
 #define CLASSES DCODE_TABLE_MIN
-#define TURNS 8 /* in which gainers take what they lack where a table is filled */
+#define ONE_BY_ONE_MAX 32u /* DIPs that fill a table one by one */
+#define TURNS 8		   /* in which more of them do */
 
 /* --- ranks ---------------------------------------------------------------------------------------
  */
@@ -84,6 +86,7 @@ struct change {
 	struct dcode_table table; /* the new table, at first the grown old one */
 	const struct dcode_dip *dips;
 	unsigned n_dips;
+	bool filling; /* held Dcodes give no claim to be rounded up: the table was empty before */
 	struct party *parties; /* n_dips + 2 */
 	uint32_t nobody;       /* party that owns the Dcodes of no DIP */
 	uint32_t gone;	       /* party that owns those of DIPs that are not in dips any more */
@@ -152,7 +155,7 @@ static int settle_quotas(struct change *ch)
 		return -ENOMEM;
 	for (uint32_t c = 0; c < ch->table.n; c++)
 		held[owner_of(ch, c)]++;
-	dcode_table_quotas(ch->dips, ch->n_dips, ch->table.n, held, quotas);
+	dcode_table_quotas(ch->dips, ch->n_dips, ch->table.n, ch->filling ? NULL : held, quotas);
 	for (unsigned i = 0; i < n_parties; i++) {
 		ch->parties[i] = (struct party){
 			.key = i < ch->n_dips ? mix64(ch->dips[i].id) : 0,
@@ -313,33 +316,91 @@ static void clear_table(struct change *ch)
 	}
 }
 
-static bool any_weight(const struct dcode_dip *dips, unsigned n_dips)
+static unsigned count_weighted(const struct dcode_dip *dips, unsigned n_dips)
 {
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < n_dips; i++)
+		n += dips[i].weight > 0;
+	return n;
+}
+
+/* Make ch->table, of n Dcodes, from old. 0 or -ENOMEM. */
+static int change_run(struct change *ch, const struct dcode_table *old, uint32_t n)
+{
+	int rc = change_alloc(ch, n);
+
+	if (rc)
+		return rc;
+	grow_table(old, &ch->table);
+	map_indexes(ch);
+	if (!count_weighted(ch->dips, ch->n_dips))
+		clear_table(ch);
+	else if ((rc = settle_quotas(ch)) || (rc = make_groups(ch)) || (rc = serve_all(ch)))
+		free(ch->table.dcodes);
+	change_free(ch);
+	return rc;
+}
+
+/* Only Dcodes of no DIP, and few enough DIPs with weight to take them one by one? */
+static bool fills_one_by_one(const struct dcode_table *old, unsigned n_weighted)
+{
+	if (!n_weighted || n_weighted > ONE_BY_ONE_MAX)
+		return false;
+	for (uint32_t c = 0; c < old->n; c++) {
+		if (old->dcodes[c] != DIP_NONE)
+			return false;
+	}
+	return true;
+}
+
+static int compare_dips(const void *x, const void *y)
+{
+	uint64_t a = mix64(((const struct dcode_dip *)x)->id);
+	uint64_t b = mix64(((const struct dcode_dip *)y)->id);
+
+	return a < b ? -1 : a > b;
+}
+
+static int fill_one_by_one(const struct dcode_dip *dips, unsigned n_dips, uint32_t n,
+			   struct dcode_table *out)
+{
+	struct dcode_dip weighted[ONE_BY_ONE_MAX];
+	struct dcode_table table = {0};
+	unsigned n_weighted = 0;
+
 	for (unsigned i = 0; i < n_dips; i++) {
 		if (dips[i].weight)
-			return true;
+			weighted[n_weighted++] = dips[i];
 	}
-	return false;
+	qsort(weighted, n_weighted, sizeof(*weighted), compare_dips);
+	for (unsigned i = 1; i <= n_weighted; i++) {
+		struct change ch = {.dips = weighted, .n_dips = i, .filling = true};
+		int rc = change_run(&ch, &table, n);
+		dcode_table_destroy(&table);
+		if (rc)
+			return rc;
+		table = ch.table;
+	}
+	*out = table;
+	return 0;
 }
 
 int dcode_table_next(const struct dcode_table *old, const struct dcode_dip *dips, unsigned n_dips,
 		     struct dcode_table *out, uint32_t *n_moved)
 {
 	struct change ch = {.dips = dips, .n_dips = n_dips};
-	int rc = change_alloc(&ch, dcode_table_size(dips, n_dips, old->n));
+	uint32_t n = dcode_table_size(dips, n_dips, old->n);
+	int rc;
 
+	if (fills_one_by_one(old, count_weighted(dips, n_dips))) {
+		rc = fill_one_by_one(dips, n_dips, n, &ch.table);
+		ch.n_moved = n;
+	} else {
+		rc = change_run(&ch, old, n);
+	}
 	if (rc)
 		return rc;
-	grow_table(old, &ch.table);
-	map_indexes(&ch);
-	if (!any_weight(dips, n_dips)) {
-		clear_table(&ch);
-	} else if ((rc = settle_quotas(&ch)) || (rc = make_groups(&ch)) || (rc = serve_all(&ch))) {
-		free(ch.table.dcodes);
-		change_free(&ch);
-		return rc;
-	}
-	change_free(&ch);
 	*out = ch.table;
 	if (n_moved)
 		*n_moved = ch.n_moved;

@@ -268,6 +268,8 @@ out:
 /* --- the keyed set -------------------------------------------------------------------------------
  */
 
+/* The arrays take an eighth more keys than they were sized for before they grow: a map that was built
+ * for n keys takes the few that follow without new arrays, which would place all other hashes anew. */
 int othello_map_add(struct othello_map *m, uint64_t hash, uint32_t value)
 {
 	struct othello_edge edge;
@@ -279,7 +281,7 @@ int othello_map_add(struct othello_map *m, uint64_t hash, uint32_t value)
 		return -ENOMEM;
 	if (m->n == m->capacity && (rc = reserve(m, m->capacity * 2)))
 		return rc;
-	if (m->n == m->sized_for && (rc = rebuild(m, m->sized_for * 2, true)))
+	if (m->n == m->sized_for + m->sized_for / 8 && (rc = rebuild(m, m->sized_for * 2, true)))
 		return rc;
 
 	uint32_t e = m->n;

@@ -37,6 +37,13 @@ static inline struct prng prng_new(const char *test)
 	return p;
 }
 
+/** ck_assert for inner loops: Check's own notes down each one that passes, with a system call. */
+#define expect(condition)                                                                          \
+	do {                                                                                       \
+		if (!(condition))                                                                  \
+			ck_abort_msg("%s", #condition);                                            \
+	} while (0)
+
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define SANITIZED 1
 #else

@@ -25,9 +25,9 @@ START_TEST(test_arrays)
 		ck_assert_uint_ge(othello_bytes(&o), 4 * ((size_t)o.n_a + o.n_b));
 		ck_assert_uint_lt(othello_bytes(&o), 4 * ((size_t)o.n_a + o.n_b) + CACHE_LINE);
 		for (uint32_t c = 0; c < o.n_a; c++)
-			ck_assert_uint_eq(o.a[c], 0);
+			expect(o.a[c] == 0);
 		for (uint32_t c = 0; c < o.n_b; c++)
-			ck_assert_uint_eq(o.b[c], 0);
+			expect(o.b[c] == 0);
 		o.b[o.n_b - 1] = 1; /* writable to the end */
 		othello_destroy(&o);
 		ck_assert_uint_eq(o.n_a, 0);
@@ -51,9 +51,9 @@ START_TEST(test_get_is_xor_of_the_cells)
 		uint64_t h = prng_u64(&rng);
 		uint32_t ia, ib;
 		othello_cells(&o, h, &ia, &ib);
-		ck_assert_uint_lt(ia, o.n_a);
-		ck_assert_uint_lt(ib, o.n_b);
-		ck_assert_uint_eq(othello_get(&o, h), o.a[ia] ^ o.b[ib]);
+		expect(ia < o.n_a);
+		expect(ib < o.n_b);
+		expect(othello_get(&o, h) == (o.a[ia] ^ o.b[ib]));
 	}
 	othello_destroy(&o);
 }
@@ -100,7 +100,7 @@ START_TEST(test_remix_is_a_bijection)
 		x ^= x >> 32;
 		x *= inverse;
 		x ^= x >> 32;
-		ck_assert_uint_eq(x ^ seed, h);
+		expect((x ^ seed) == h);
 	}
 }
 END_TEST
