@@ -278,6 +278,7 @@ static int set_append(struct flow_table *t, struct flow_set *f, uint32_t slot, u
 	*flow_set_ref(f, f->n) = (struct flow_ref){.hash = hash, .slot = slot, .dip = dip};
 	t->side[slot].ref = f->n++;
 	t->side[slot].set = f;
+	t->side[slot].agent_epoch = 0;
 	f->dip_flows[dip]++;
 	return 0;
 }
@@ -446,6 +447,9 @@ void flow_table_flag(struct flow_table *t, uint32_t slot, uint8_t mask, uint8_t 
 	if ((flags ^ r->flags) & REF_PINNED)
 		f->n_pinned += flags & REF_PINNED ? 1 : -1u;
 	r->flags = flags;
+	/* Only a closing flow's list depends on it; the others' slots need not be touched. */
+	if (t->side[slot].list != LIST_CLOSING && t->side[slot].list != LIST_CLOSING_PINNED)
+		return;
 	enum flow_list to = list_of(flow_meta_get(&t->slots[slot]), flags);
 	if (to != t->side[slot].list) {
 		list_unlink(t, f, slot);

@@ -304,11 +304,23 @@ static void bench_case(const char *name, uint32_t n_flows, unsigned rounds, unsi
 	rig_close(&r);
 }
 
-int main(void)
+/* With an argument, that case alone. */
+int main(int argc, char **argv)
 {
+	static const struct {
+		const char *name;
+		uint32_t n_flows;
+		unsigned rounds, n_publishes;
+	} cases[] = {
+		{"100K", 100000, 15, N_PUBLISHES},
+		{"1M", 1000000, 15, N_PUBLISHES},
+		{"10M", 10000000, 5, 20},
+	};
+
 	log_set_level(LOG_WARNING);
-	bench_case("100K", 100000, 15, N_PUBLISHES);
-	bench_case("1M", 1000000, 15, N_PUBLISHES);
-	bench_case("10M", 10000000, 5, 20);
+	for (unsigned i = 0; i < ARRAY_LEN(cases); i++)
+		if (argc < 2 || strcmp(argv[1], cases[i].name) == 0)
+			bench_case(cases[i].name, cases[i].n_flows, cases[i].rounds,
+				   cases[i].n_publishes);
 	return 0;
 }
