@@ -27,7 +27,8 @@ CONNECTIONS=4000
 DOWNLOADS=24                     # slow ones, open while the pool changes
 KEEP_ALIVES=24
 RATE=$((256 * 1024))             # bytes a second of a slow download
-SIZE=$((5 * 1024 * 1024))        # so each takes 20 seconds
+SIZE=$((7 * 1024 * 1024))        # so each takes 28 seconds
+REQUESTS=60                      # of each keep-alive connection, two a second
 
 [ -t 1 ] && { bold=$'\e[1m'; dim=$'\e[2m'; red=$'\e[31m'; green=$'\e[32m'; off=$'\e[0m'; }
 title() { printf '\n%s%s%s\n' "${bold-}" "$*" "${off-}"; }
@@ -209,7 +210,7 @@ open_downloads() {
 # One curl each, one connection each, two requests a second; "NAME NEW-CONNECTIONS" a line.
 open_keep_alives() {
 	for i in $(seq $KEEP_ALIVES); do
-		in_ns client curl -sS --max-time 120 --rate 2/s -w '%{num_connects}\n' "http://$VIP/?[1-44]" \
+		in_ns client curl -sS --max-time 120 --rate 2/s -w '%{num_connects}\n' "http://$VIP/?[1-$REQUESTS]" \
 			2> "$RUN/keep.$i.error" 9>&- | paste -d ' ' - - > "$RUN/keep.$i" &
 		echo $! >> $RUN/pids
 	done
@@ -243,8 +244,8 @@ verdict() {
 	done
 	for i in $(seq $KEEP_ALIVES); do
 		# Every request answered, by one backend, over one connection.
-		awk '{ names[$1]; connects += $2 } END { for (n in names) { k++; name = n }
-			print (k ? name : "none"), "keep-alive", NR == 44 && k == 1 && connects == 1 }' \
+		awk -v n=$REQUESTS '{ names[$1]; connects += $2 } END { for (b in names) { k++; name = b }
+			print (k ? name : "none"), "keep-alive", NR == n && k == 1 && connects == 1 }' \
 			"$RUN/keep.$i" >> $RUN/ended
 	done
 	sort $RUN/ended | awk '
