@@ -1,0 +1,10 @@
+/* Maglev hashing (Eisenbud et al., NSDI 2016, 3.4): DIPs take turns, as often as their weight says,
+ * to take the next free entry of their own permutation of a table of prime size. A baseline. */
+#pragma once
+
+#include "lookup/dcode_table.h"
+
+#define MAGLEV_SIZE 65537u
+
+/** Fill MAGLEV_SIZE entries with DIP indexes; at least one DIP has weight. Exits without memory. */
+void maglev_fill(const struct dcode_dip *dips, unsigned n_dips, uint16_t *entries);
