@@ -14,6 +14,7 @@ enum field_kind {
 	K_FLAG, /* a bool that is shown as a word */
 	K_MAC,  /* has_mac and mac of a dip_conf */
 	K_OBJECT,
+	K_DRAIN,  /* a drain_info, shown while it is on */
 	K_CHANGE, /* a member of answers that is only known to be skipped */
 };
 

@@ -1,4 +1,5 @@
 #include <assert.h>
+#include <time.h>
 
 #include "api/server/codec.h"
 #include "api/server/codec_fields.h"
@@ -53,6 +54,38 @@ static json_t *print_word(const struct field *f, const char *at)
 	return json_string(f->words[word]);
 }
 
+/* RFC 3339; null if it cannot be said. */
+static json_t *print_time(int64_t wall_s)
+{
+	time_t t = (time_t)wall_s;
+	struct tm tm;
+	char text[32];
+
+	if (!gmtime_r(&t, &tm) || !strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &tm))
+		return json_null();
+	return json_string(text);
+}
+
+static json_t *print_drain(const char *at)
+{
+	struct drain_info d;
+
+	memcpy(&d, at, sizeof(d));
+	return json_pack("{s:I, s:I, s:o, s:s}", "flows_remaining", (json_int_t)d.flows_remaining,
+			 "oldest_age_s", (json_int_t)d.oldest_age_s, "deadline",
+			 print_time(d.deadline_s), "then", "cut");
+}
+
+static bool is_shown(const struct field *f, const char *info)
+{
+	struct drain_info d;
+
+	if (f->kind != K_DRAIN)
+		return f->kind != K_CHANGE;
+	memcpy(&d, info + f->offset, sizeof(d));
+	return d.on;
+}
+
 static json_t *print_object(const struct field *table, const char *info);
 
 static json_t *print_field(const struct field *f, const char *info)
@@ -71,6 +104,8 @@ static json_t *print_field(const struct field *f, const char *info)
 		return print_mac((const struct dip_conf *)(const void *)at);
 	case K_OBJECT:
 		return print_object(f->nested, info);
+	case K_DRAIN:
+		return print_drain(at);
 	default:
 		return print_integer(f, at);
 	}
@@ -81,7 +116,7 @@ static json_t *print_object(const struct field *table, const char *info)
 	json_t *object = json_object();
 
 	for (const struct field *f = table; f->name; f++) {
-		if (f->kind == K_CHANGE)
+		if (!is_shown(f, info))
 			continue;
 		if (json_object_set_new(object, f->name, print_field(f, info))) {
 			json_decref(object);

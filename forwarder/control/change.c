@@ -208,8 +208,10 @@ static void vip_delete(struct batch *b, struct vip_runtime *v, struct control_re
 	}
 	e->remove = r->force || v->flows.n == 0;
 	e->cut = r->force;
-	if (!e->next->deleting)
+	if (!e->next->deleting) {
 		e->next->drain_deadline_s = clock_wall_s() + e->next->conf.drain_timeout_s;
+		v->oldest.known = false;
+	}
 	e->next->deleting = true;
 	r->status = CONTROL_OK;
 }
@@ -301,8 +303,10 @@ static void dip_delete(struct batch *b, struct vip_runtime *v, struct control_re
 		return;
 	}
 	struct dip_version *d = vip_version_dip(e->next, r->dip);
-	if (!d->deleting)
+	if (!d->deleting) {
 		d->drain_deadline_s = clock_wall_s() + e->next->conf.drain_timeout_s;
+		v->dips[d->index].oldest.known = false;
+	}
 	d->deleting = true;
 	r->status = CONTROL_OK;
 	if ((r->force || v->flows.dip_flows[d->index] == 0) && batch_remove_dip(e, d, r->force))

@@ -90,6 +90,14 @@ struct change_info {
 	uint64_t pause_us;
 };
 
+/** How far the drain of something that is being deleted has come; at its deadline it is cut. */
+struct drain_info {
+	bool on;
+	uint64_t flows_remaining;
+	uint64_t oldest_age_s; /* since the opening of the longest known one; up to 49 days */
+	int64_t deadline_s;    /* wall clock */
+};
+
 struct dip_info {
 	struct dip_conf conf;
 	enum dip_state state;
@@ -98,6 +106,7 @@ struct dip_info {
 	uint64_t packets;
 	uint64_t bytes;
 	bool deleting;
+	struct drain_info drain;
 };
 
 struct vip_info {
@@ -108,6 +117,7 @@ struct vip_info {
 	uint64_t bytes;
 	uint32_t n_dcodes;
 	bool deleting;
+	struct drain_info drain;
 	unsigned n_dips;
 	struct dip_info *dips; /* sorted by id */
 };

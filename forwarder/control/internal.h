@@ -36,12 +36,20 @@ struct vip_version {
 	uint32_t n_accidents;
 };
 
+/** The flow that was found to have opened first. (progress.c) */
+struct oldest_flow {
+	bool known;
+	uint32_t slot;
+	uint32_t opened_ms;
+};
+
 /** What lives as long as a DIP index is in use, by index. */
 struct dip_runtime {
 	bool used;          /* some published or planned version names the index */
 	uint64_t free_at_ms; /* a removed DIP's index may be given out again from then on */
 	uint32_t counter;
 	uint64_t base_packets, base_bytes; /* of the counter, when the DIP took it */
+	struct oldest_flow oldest;         /* while it drains */
 };
 
 /** One VIP for life. */
@@ -61,6 +69,7 @@ struct vip_runtime {
 	uint64_t purge_after_ms; /* not before: a purge costs a plan */
 	uint32_t cut_pos;        /* scan for flows of DIPs that are gone: next reference to look at */
 	bool cut_scan;
+	struct oldest_flow oldest; /* while it drains */
 };
 
 /** A DIP that leaves with a batch. */
@@ -225,6 +234,12 @@ bool control_run_changes(struct control *c);
 void control_fill_vip_info(struct control *c, struct vip_runtime *v, struct vip_info *out);
 void control_fill_dip_info(struct control *c, struct vip_runtime *v, const struct dip_version *d,
 			   struct dip_info *out);
+
+/* progress.c */
+/** How far the drain of a VIP or DIP has come (which are `deleting`). */
+void control_vip_progress(struct control *c, struct vip_runtime *v, struct drain_info *out);
+void control_dip_progress(struct control *c, struct vip_runtime *v, const struct dip_version *d,
+			  struct drain_info *out);
 
 /* audit.c */
 /** Go on with the audit under way, or begin one that is asked for. False if there is none. */

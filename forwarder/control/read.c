@@ -20,6 +20,8 @@ void control_fill_dip_info(struct control *c, struct vip_runtime *v, const struc
 	for (uint32_t i = 0; i < view->n_dcodes; i++)
 		out->dcodes += view->dcodes[i] == d->index;
 	vip_runtime_traffic(c, &v->dips[d->index], &out->packets, &out->bytes);
+	if (d->deleting)
+		control_dip_progress(c, v, d, &out->drain);
 }
 
 void control_fill_vip_info(struct control *c, struct vip_runtime *v, struct vip_info *out)
@@ -40,6 +42,8 @@ void control_fill_vip_info(struct control *c, struct vip_runtime *v, struct vip_
 		out->packets += packets;
 		out->bytes += bytes;
 	}
+	if (v->now->deleting)
+		control_vip_progress(c, v, &out->drain);
 }
 
 /* All DIPs in one pass over the table. */
@@ -62,6 +66,8 @@ static struct dip_info *list_dips(struct control *c, struct vip_runtime *v)
 			.deleting = d->deleting,
 		};
 		vip_runtime_traffic(c, &v->dips[d->index], &dips[i].packets, &dips[i].bytes);
+		if (d->deleting)
+			control_dip_progress(c, v, d, &dips[i].drain);
 	}
 	free(counts);
 	return dips;
