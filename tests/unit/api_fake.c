@@ -26,6 +26,11 @@ static void fill_web(struct vip_info *v)
 	v->packets = 11;
 	v->bytes = 1100;
 	v->n_dcodes = 1024;
+	v->deleting = api_fake.draining;
+	v->drain = (struct drain_info){.on = api_fake.draining,
+				       .flows_remaining = 17,
+				       .oldest_age_s = 4711,
+				       .deadline_s = 1700000000};
 }
 
 static void fill_dip(struct dip_info *d, unsigned i)
@@ -41,6 +46,8 @@ static void fill_dip(struct dip_info *d, unsigned i)
 	d->dcodes = 512;
 	d->packets = i;
 	d->bytes = 100 * i;
+	d->deleting = api_fake.draining;
+	d->drain = (struct drain_info){.on = api_fake.draining, .flows_remaining = i};
 }
 
 static void change(void *ctx, struct control_request *r)

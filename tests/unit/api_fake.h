@@ -15,6 +15,7 @@ struct api_fake {
 	struct field_errors errors;
 	unsigned change_ms; /* how long one takes */
 	bool no_vips;
+	bool draining; /* VIP and DIPs */
 	bool no_audit; /* control has ended */
 	uint64_t misplaced;
 	uint64_t flows;
