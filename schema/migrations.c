@@ -8,7 +8,9 @@
 		"\"\n\t.byte 0\n\t.popsection\n")
 
 EMBED(migration_0001_initial, "schema/migrations/0001_initial.sql");
+EMBED(migration_0002_agents, "schema/migrations/0002_agents.sql");
 
 const char *const migrations[SCHEMA_VERSION] = {
 	migration_0001_initial,
+	migration_0002_agents,
 };

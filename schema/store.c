@@ -21,6 +21,16 @@
 #define CHECKPOINT_IDLE_MS 500
 #define CHECKPOINT_FRAMES 4096 /* 64 MiB */
 
+/* A change of agents, which is no publish: it waits on its caller's stack for its turn. */
+struct agent_write {
+	const struct persist_agent *put; /* NULL: delete */
+	const char *id;
+	int result;
+	bool done;
+	struct error error;
+	struct agent_write *next;
+};
+
 enum commit_phase { COMMIT_IDLE, COMMIT_WAITING, COMMIT_RUNNING, COMMIT_DONE };
 
 struct store {
@@ -36,6 +46,8 @@ struct store {
 	const struct persist_txn *txn;
 	int result;
 	struct error error;
+	struct agent_write *agent_writes;
+	pthread_cond_t written;
 };
 
 /* With the lock held: wait for a transaction or the end; false when the time for a checkpoint came.
@@ -48,11 +60,11 @@ static bool wait_for_work(struct store *s)
 	until.tv_nsec += CHECKPOINT_IDLE_MS * 1000000L;
 	until.tv_sec += until.tv_nsec / 1000000000L;
 	until.tv_nsec %= 1000000000L;
-	while (s->phase != COMMIT_WAITING && !s->stop) {
+	while (s->phase != COMMIT_WAITING && !s->agent_writes && !s->stop) {
 		if (!s->db.wal_frames && !s->failed)
 			pthread_cond_wait(&s->wake, &s->lock);
 		else if (pthread_cond_timedwait(&s->wake, &s->lock, &until) == ETIMEDOUT)
-			return s->phase == COMMIT_WAITING || s->stop;
+			return s->phase == COMMIT_WAITING || s->agent_writes || s->stop;
 	}
 	return true;
 }
@@ -83,6 +95,22 @@ static void commit(struct store *s)
 		assert(!"an eventfd with room refuses a write");
 }
 
+/* With the lock held, which is given up meanwhile. */
+static void write_agent(struct store *s)
+{
+	struct agent_write *w = s->agent_writes;
+
+	s->agent_writes = w->next;
+	pthread_mutex_unlock(&s->lock);
+	w->result = w->put ? store_db_put_agent(&s->db, w->put, &w->error)
+			   : store_db_delete_agent(&s->db, w->id, &w->error);
+	if (w->result < 0 && w->result != -ENOENT)
+		s->failed = true;
+	pthread_mutex_lock(&s->lock);
+	w->done = true;
+	pthread_cond_broadcast(&s->written);
+}
+
 static void *store_main(void *arg)
 {
 	struct store *s = arg;
@@ -93,6 +121,8 @@ static void *store_main(void *arg)
 
 		if (work && s->phase == COMMIT_WAITING)
 			commit(s);
+		else if (work && s->agent_writes)
+			write_agent(s);
 		else if (work)
 			break; /* stop */
 		if (!work || s->db.wal_frames > CHECKPOINT_FRAMES) {
@@ -115,6 +145,7 @@ static int thread_start(struct store *s)
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_mutex_init(&s->lock, NULL);
 	pthread_cond_init(&s->wake, &attr);
+	pthread_cond_init(&s->written, NULL);
 	pthread_condattr_destroy(&attr);
 	sigfillset(&all); /* signals are the main thread's */
 	pthread_sigmask(SIG_SETMASK, &all, &old);
@@ -187,10 +218,42 @@ static int store_poll(void *ctx, struct error *err)
 	return rc;
 }
 
+static int wait_for_agent_write(struct store *s, struct agent_write *w, struct error *err)
+{
+	pthread_mutex_lock(&s->lock);
+	w->next = s->agent_writes;
+	s->agent_writes = w;
+	pthread_cond_signal(&s->wake);
+	while (!w->done)
+		pthread_cond_wait(&s->written, &s->lock);
+	pthread_mutex_unlock(&s->lock);
+	if (w->result < 0 && err)
+		*err = w->error;
+	return w->result;
+}
+
+static int store_put_agent(void *ctx, const struct persist_agent *a, struct error *err)
+{
+	struct agent_write w = {.put = a};
+
+	return wait_for_agent_write(ctx, &w, err);
+}
+
+static int store_delete_agent(void *ctx, const char *id, struct error *err)
+{
+	struct agent_write w = {.id = id};
+
+	return wait_for_agent_write(ctx, &w, err);
+}
+
 struct persist store_persist(struct store *s)
 {
-	return (struct persist){
-		.ctx = s, .submit = store_submit, .poll = store_poll, .done_fd = s->done_fd};
+	return (struct persist){.ctx = s,
+				.submit = store_submit,
+				.poll = store_poll,
+				.done_fd = s->done_fd,
+				.put_agent = store_put_agent,
+				.delete_agent = store_delete_agent};
 }
 
 void store_close(struct store *s)
@@ -204,6 +267,7 @@ void store_close(struct store *s)
 		pthread_mutex_unlock(&s->lock);
 		pthread_join(s->thread, NULL);
 		pthread_cond_destroy(&s->wake);
+		pthread_cond_destroy(&s->written);
 		pthread_mutex_destroy(&s->lock);
 	}
 	store_db_close(&s->db);

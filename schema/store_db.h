@@ -15,6 +15,9 @@ enum store_statement {
 	STORE_PUT_LOOKUP,
 	STORE_DELETE_DIPS,
 	STORE_PUT_DIP,
+	STORE_PRUNE_AGENTS,
+	STORE_PUT_AGENT,
+	STORE_DELETE_AGENT,
 	N_STORE_STATEMENTS,
 };
 
@@ -38,6 +41,11 @@ MUST_CHECK int store_db_prepare(struct store_db *d, struct error *err);
 /** Write one transaction durably, or leave the database as it was. */
 MUST_CHECK int store_db_commit(struct store_db *d, const struct persist_txn *txn,
 			       struct error *err);
+
+/** Write or delete one agent durably, or leave the database as it was. -ENOENT: its DIP is not there. */
+MUST_CHECK int store_db_put_agent(struct store_db *d, const struct persist_agent *a,
+				  struct error *err);
+MUST_CHECK int store_db_delete_agent(struct store_db *d, const char *id, struct error *err);
 
 /** Fold the log into the file; empty it too if truncate. Best effort: a failure is logged and the log
  *  goes on. */

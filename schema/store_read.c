@@ -243,6 +243,53 @@ static int read_vips(const struct store_db *d, sqlite3_stmt *vips, sqlite3_stmt 
 	return rc == 0 && step != SQLITE_DONE ? store_db_error(d, step, "read the VIPs", err) : rc;
 }
 
+static int read_agent(const struct store_db *d, sqlite3_stmt *row, struct persist_agent *a,
+		      struct error *err)
+{
+	struct reader r = {.row = row};
+
+	memset(a, 0, sizeof(*a));
+	read_id(&r, a->id);
+	a->vip_uid = (uint32_t)read_int(&r, 1, UINT32_MAX);
+	a->dip_uid = (uint64_t)read_int(&r, 1, INT64_MAX);
+	if (sqlite3_column_bytes(row, r.n++) != sizeof(a->token_hash))
+		reader_fail(&r, "a hash of a wrong length");
+	if (r.fault)
+		return error_set(err, -EINVAL, "database %s: agent %.63s: %s in column %s", d->path,
+				 a->id, r.fault, sqlite3_column_name(row, r.fault_column));
+	memcpy(a->token_hash, sqlite3_column_blob(row, r.n - 1), sizeof(a->token_hash));
+	return 0;
+}
+
+static int read_agents(const struct store_db *d, struct persist_state *s, struct error *err)
+{
+	sqlite3_stmt *row = NULL;
+	unsigned capacity = 0;
+	int step = SQLITE_DONE, rc;
+
+	rc = sqlite3_prepare_v2(d->db,
+				"SELECT id, vip_uid, dip_uid, token_hash FROM agent ORDER BY id",
+				-1, &row, NULL);
+	rc = rc == SQLITE_OK ? 0 : store_db_error(d, rc, "read the agents", err);
+	while (rc == 0 && (step = sqlite3_step(row)) == SQLITE_ROW) {
+		if (s->n_agents == capacity) {
+			capacity = capacity ? capacity * 2 : 16;
+			void *grown = realloc(s->agents, capacity * sizeof(s->agents[0]));
+			if (!grown) {
+				rc = error_set(err, -ENOMEM, "database %s: no memory", d->path);
+				break;
+			}
+			s->agents = grown;
+		}
+		rc = read_agent(d, row, &s->agents[s->n_agents], err);
+		s->n_agents++;
+	}
+	if (rc == 0 && step != SQLITE_DONE)
+		rc = store_db_error(d, step, "read the agents", err);
+	sqlite3_finalize(row);
+	return rc;
+}
+
 /* Hold all that was read to what a write is held to: also the counters, which never go back (a uid
  * at or above its counter would be given out twice). */
 static int check_all(const struct store_db *d, const struct persist_state *s, struct error *err)
@@ -283,6 +330,8 @@ int store_db_load(struct store_db *d, struct persist_state *out, struct error *e
 					-1, &dips, NULL);
 	rc = rc == SQLITE_OK ? read_vips(d, vips, dips, &s, err)
 			     : store_db_error(d, rc, "read it", err);
+	if (rc == 0)
+		rc = read_agents(d, &s, err);
 	if (rc == 0)
 		rc = check_all(d, &s, err);
 	sqlite3_finalize(vips);

@@ -38,6 +38,13 @@ static const char *const statement_sql[N_STORE_STATEMENTS] = {
 	[STORE_PUT_DIP] =
 		"INSERT INTO dip (uid, vip_uid, id, dip_index, address, weight, mac, admin_state,"
 		" deleting, drain_deadline_s) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+	[STORE_PRUNE_AGENTS] = "DELETE FROM agent WHERE vip_uid = ?1 AND dip_uid NOT IN"
+			       " (SELECT uid FROM dip WHERE vip_uid = ?1)",
+	[STORE_PUT_AGENT] = "INSERT INTO agent (id, vip_uid, dip_uid, token_hash)"
+			    " SELECT ?1, vip_uid, uid, ?4 FROM dip WHERE vip_uid = ?2 AND uid = ?3"
+			    " ON CONFLICT (id) DO UPDATE SET vip_uid = excluded.vip_uid,"
+			    " dip_uid = excluded.dip_uid, token_hash = excluded.token_hash",
+	[STORE_DELETE_AGENT] = "DELETE FROM agent WHERE id = ?",
 };
 
 int store_db_prepare(struct store_db *d, struct error *err)
@@ -186,6 +193,8 @@ static int put_vip(const struct store_db *d, const struct persist_vip *v)
 		rc = run_with(d, STORE_DELETE_DIPS, v->uid);
 	for (unsigned i = 0; i < v->n_dips && rc == SQLITE_OK; i++)
 		rc = put_dip(d, v->uid, &v->dips[i]);
+	if (rc == SQLITE_OK)
+		rc = run_with(d, STORE_PRUNE_AGENTS, v->uid);
 	return rc;
 }
 
@@ -235,6 +244,50 @@ int store_db_commit(struct store_db *d, const struct persist_txn *txn, struct er
 	rc = run_plain(d, STORE_BEGIN);
 	if (rc == SQLITE_OK)
 		rc = write_all(d, txn);
+	if (rc == SQLITE_OK)
+		rc = run_plain(d, STORE_COMMIT);
+	return rc == SQLITE_OK ? 0 : roll_back(d, rc, err);
+}
+
+/* --- agents --------------------------------------------------------------- */
+
+static int put_agent(const struct store_db *d, const struct persist_agent *a)
+{
+	struct binder b = bind_begin(d, STORE_PUT_AGENT);
+
+	bind_text(&b, a->id);
+	bind_int(&b, a->vip_uid);
+	bind_int(&b, (int64_t)a->dip_uid);
+	bind_blob(&b, a->token_hash, sizeof(a->token_hash));
+	return run(&b);
+}
+
+int store_db_put_agent(struct store_db *d, const struct persist_agent *a, struct error *err)
+{
+	if (check_moved(d, err) < 0)
+		return -EIO;
+	int rc = run_plain(d, STORE_BEGIN);
+	if (rc == SQLITE_OK)
+		rc = put_agent(d, a);
+	bool written = rc == SQLITE_OK && sqlite3_changes(d->db) == 1;
+	if (rc == SQLITE_OK)
+		rc = run_plain(d, STORE_COMMIT);
+	if (rc != SQLITE_OK)
+		return roll_back(d, rc, err);
+	return written ? 0 : error_set(err, -ENOENT, "the DIP has just been removed");
+}
+
+int store_db_delete_agent(struct store_db *d, const char *id, struct error *err)
+{
+	struct binder b = bind_begin(d, STORE_DELETE_AGENT);
+
+	if (check_moved(d, err) < 0)
+		return -EIO;
+	int rc = run_plain(d, STORE_BEGIN);
+	if (rc == SQLITE_OK) {
+		bind_text(&b, id);
+		rc = run(&b);
+	}
 	if (rc == SQLITE_OK)
 		rc = run_plain(d, STORE_COMMIT);
 	return rc == SQLITE_OK ? 0 : roll_back(d, rc, err);

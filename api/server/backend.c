@@ -75,6 +75,44 @@ static void live_read_traffic(void *ctx, struct api_traffic *out)
 	out->rx_kernel_drops = xsk_rx_kernel_drops(l->xsk);
 }
 
+static enum control_status live_put_agent(void *ctx, const char *id, const char *vip,
+					  const char *dip, const uint8_t *token_hash, bool *created,
+					  struct error *err)
+{
+	struct api_live *l = ctx;
+
+	return control_agent_put(l->control, id, vip, dip, token_hash, created, err);
+}
+
+static enum control_status live_delete_agent(void *ctx, const char *id, struct error *err)
+{
+	struct api_live *l = ctx;
+
+	return control_agent_delete(l->control, id, err);
+}
+
+static struct agent_info *live_read_agents(void *ctx, const char *id, size_t *n)
+{
+	struct api_live *l = ctx;
+
+	return control_read_agents(l->control, id, n);
+}
+
+static bool live_agent_token(void *ctx, const char *id, uint8_t *token_hash)
+{
+	struct api_live *l = ctx;
+
+	return control_agent_token(l->control, id, token_hash);
+}
+
+static void live_agent_report(void *ctx, const char *id, const struct agent_report *r,
+			      struct agent_answer *out)
+{
+	struct api_live *l = ctx;
+
+	control_agent_report(l->control, id, r, out);
+}
+
 void api_backend_live(struct api_backend *b, struct api_live *live)
 {
 	b->ctx = live;
@@ -86,4 +124,9 @@ void api_backend_live(struct api_backend *b, struct api_live *live)
 	b->explain = live_explain;
 	b->read_capacity = live_read_capacity;
 	b->read_traffic = live_read_traffic;
+	b->put_agent = live_put_agent;
+	b->delete_agent = live_delete_agent;
+	b->read_agents = live_read_agents;
+	b->agent_token = live_agent_token;
+	b->agent_report = live_agent_report;
 }

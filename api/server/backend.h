@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/hugemem.h"
+#include "control/agents.h"
 #include "control/control.h"
 #include "io/port_xsk.h"
 
@@ -50,6 +51,15 @@ struct api_backend {
 			uint16_t dport, uint8_t proto, struct explanation *out);
 	void (*read_capacity)(void *ctx, uint64_t *flows, uint64_t *capacity);
 	void (*read_traffic)(void *ctx, struct api_traffic *out);
+	/* control/agents.h */
+	enum control_status (*put_agent)(void *ctx, const char *id, const char *vip,
+					 const char *dip, const uint8_t *token_hash, bool *created,
+					 struct error *err);
+	enum control_status (*delete_agent)(void *ctx, const char *id, struct error *err);
+	struct agent_info *(*read_agents)(void *ctx, const char *id, size_t *n);
+	bool (*agent_token)(void *ctx, const char *id, uint8_t *token_hash);
+	void (*agent_report)(void *ctx, const char *id, const struct agent_report *r,
+			     struct agent_answer *out);
 };
 
 /** The running daemon's parts, which stay the caller's and must outlive the backend. */

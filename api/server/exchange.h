@@ -27,6 +27,7 @@ struct api_request {
 	const char *origin;
 	const char *content_type;
 	const char *content_encoding;
+	const char *authorization;
 	bool over_unix_socket;
 	const char *body;
 	size_t body_len;
@@ -47,6 +48,7 @@ struct api_response {
 	char *text;   /* owned; instead of body, of text_type */
 	size_t text_len;
 	const char *text_type;
+	bool www_authenticate;  /* with 401: a bearer token is wanted */
 	uint32_t retry_after_s; /* 0 = none */
 	char location[192];     /* "" = none */
 	char allow[64];         /* "" = none */

@@ -153,6 +153,8 @@ static bool add_headers(struct MHD_Response *r, const struct api_response *resp)
 
 	ok = ok && MHD_add_response_header(r, "Cache-Control", "no-store") == MHD_YES;
 	ok = ok && MHD_add_response_header(r, "X-Content-Type-Options", "nosniff") == MHD_YES;
+	if (resp->www_authenticate)
+		ok = ok && MHD_add_response_header(r, "WWW-Authenticate", "Bearer") == MHD_YES;
 	if (resp->allow[0])
 		ok = ok && MHD_add_response_header(r, "Allow", resp->allow) == MHD_YES;
 	if (resp->location[0])
@@ -187,6 +189,7 @@ static enum MHD_Result answer(const struct http_listener *l, struct MHD_Connecti
 				  .origin = header(c, "Origin"),
 				  .content_type = header(c, "Content-Type"),
 				  .content_encoding = header(c, "Content-Encoding"),
+				  .authorization = header(c, "Authorization"),
 				  .over_unix_socket = l->socket.is_unix,
 				  .body = in->body,
 				  .body_len = in->len,

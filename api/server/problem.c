@@ -9,6 +9,7 @@ static const struct {
 	const char *title;
 } kinds[] = {
 	{400, "bad-request", "The request cannot be understood"},
+	{401, "unauthorized", "The request bears no token that is known here"},
 	{403, "forbidden", "The request comes from a place that may not ask"},
 	{404, "not-found", "There is no such resource"},
 	{405, "method-not-allowed", "The resource does not have this method"},

@@ -16,6 +16,12 @@ void dip_put(struct api_request *req, struct api_response *resp);
 void dip_patch(struct api_request *req, struct api_response *resp);
 void dip_delete(struct api_request *req, struct api_response *resp);
 
+void agents_list(struct api_request *req, struct api_response *resp);
+void agent_get(struct api_request *req, struct api_response *resp);
+void agent_put(struct api_request *req, struct api_response *resp);
+void agent_delete(struct api_request *req, struct api_response *resp);
+void report_post(struct api_request *req, struct api_response *resp);
+
 void status_get(struct api_request *req, struct api_response *resp);
 void counters_get(struct api_request *req, struct api_response *resp);
 void consistency_get(struct api_request *req, struct api_response *resp);

@@ -3,6 +3,7 @@
 
 #define VIP "/v1/vips/{vip}"
 #define DIP VIP "/dips/{dip}"
+#define AGENT "/v1/agents/{agent}"
 
 const struct route api_routes[] = {
 	{"GET", "/v1/vips", vips_list, NULL},
@@ -15,6 +16,11 @@ const struct route api_routes[] = {
 	{"PUT", DIP, dip_put, "override_hold"},
 	{"PATCH", DIP, dip_patch, "override_hold"},
 	{"DELETE", DIP, dip_delete, "force override_hold"},
+	{"GET", "/v1/agents", agents_list, NULL},
+	{"GET", AGENT, agent_get, NULL},
+	{"PUT", AGENT, agent_put, NULL},
+	{"DELETE", AGENT, agent_delete, NULL},
+	{"POST", AGENT "/reports", report_post, NULL},
 	{"GET", "/v1/status", status_get, NULL},
 	{"GET", "/v1/counters", counters_get, NULL},
 	{"GET", "/v1/consistency", consistency_get, NULL},

@@ -104,7 +104,8 @@ static void audit_burst(struct control *c, const struct vip_runtime *v, uint32_t
 	snapshot_lookup_prepare(c->snapshot, l, n);
 	snapshot_lookup_burst(c->snapshot, l, n);
 	for (unsigned i = 0; i < n; i++)
-		if (l[i].vip && l[i].dip != lives[i])
+		if (l[i].vip && l[i].dip != lives[i] &&
+		    !flow_claim_waits(c, flow_set_ref(&v->flows, first + i)->slot))
 			misplaced(c, v, lives[i], l[i].dip);
 }
 

@@ -255,6 +255,8 @@ int control_new(const struct control_config *conf, struct persist_state *boot, s
 	if (!c)
 		return error_set(err, -ENOMEM, "out of memory");
 	rc = control_init(c, conf);
+	if (!rc)
+		rc = agents_init(&c->agents, boot);
 	if (rc)
 		error_set(err, rc, "control: out of memory or file descriptors");
 	else
@@ -284,6 +286,7 @@ void control_free(struct control *c)
 		vip_runtime_free(c, v);
 	}
 	flow_table_destroy(&c->flows);
+	agents_destroy(&c->agents);
 	free(c->zombies);
 	free(c->free_counters);
 	if (c->wake_fd >= 0)

@@ -181,6 +181,9 @@ void vip_infos_free(struct vip_info *v, size_t n);
 	X(flows_lost_total, "flows whose DIP was cut or down and that lost it")                    \
 	X(flows_rehomed_total, "of the lost flows, those that a packet has shown on another DIP")  \
 	X(orphans_total, "packets that backends got for connections they do not have")             \
+	X(agents_reports_total, "reports of agents applied")                                       \
+	X(agents_refused_total,                                                                    \
+	  "connections in reports that were not the agent's to tell, or that a packet overruled")  \
 	X(accidents_pinned_total,                                                                  \
 	  "flows pinned because another one's pin would have caught them")                         \
 	X(violations_total,                                                                        \

@@ -114,6 +114,16 @@ static void record_rehome(struct control *c, struct vip_runtime *v, const struct
 	c->stats.flows_rehomed_total++;
 }
 
+/* A flow that an agent claims for its DIP goes there from the next publish on. A packet that was
+ * sent elsewhere before that is no fault of the publish: it says where the flow lives. */
+static bool record_overrules_claim(struct control *c, uint32_t slot)
+{
+	if (!flow_claim_waits(c, slot))
+		return false;
+	c->stats.agents_refused_total++;
+	return true;
+}
+
 static void record_known(struct control *c, struct vip_runtime *v, const struct learn_record *r,
 			 uint32_t slot)
 {
@@ -124,8 +134,11 @@ static void record_known(struct control *c, struct vip_runtime *v, const struct 
 	int32_t age_ms =
 		(int32_t)(r->time_ms - atomic_load_explicit(&s->opened_ms, memory_order_relaxed));
 
-	if (m.dip != r->dip)
+	if (m.dip != r->dip && record_overrules_claim(c, slot))
+		m.dip = r->dip;
+	else if (m.dip != r->dip)
 		record_rehome(c, v, r, &m);
+	m.flags &= (uint8_t)~FLOW_CLAIMED;
 	/* Proven: heard of again in a later refresh interval than the first. */
 	if ((m.flags & FLOW_UNPROVEN) && age_ms >= (int32_t)vip_conf_refresh_ms(&v->now->conf))
 		m.flags &= (uint8_t)~FLOW_UNPROVEN;

@@ -119,6 +119,7 @@ void control_expire(struct control *c, uint64_t now_ms)
 			free_cut_flows(c, v);
 	}
 	free_zombies(c);
+	control_agents_sweep(c);
 }
 
 /* --- what falls due ------------------------------------------------------------------------ */
@@ -127,7 +128,7 @@ static bool vip_due(const struct vip_runtime *v, uint64_t now_ms, int64_t wall_s
 {
 	const struct vip_version *now = v->now;
 
-	if (v->refold || (v->flows.dead_pins && now_ms >= v->purge_after_ms))
+	if (v->refold || ((v->flows.dead_pins || v->claims) && now_ms >= v->purge_after_ms))
 		return true;
 	if (now->deleting &&
 	    (v->flows.n == 0 || (now->drain_deadline_s && wall_s >= now->drain_deadline_s)))

@@ -16,6 +16,7 @@ enum flow_phase { FLOW_FREE, FLOW_HALF_OPEN, FLOW_ESTABLISHED, FLOW_CLOSING };
 #define FLOW_UNPROVEN 0x01 /* adopted or UDP, not yet seen in two refresh intervals */
 #define FLOW_BY_RST 0x02   /* closing because of a RST: a bare ACK revives it */
 #define FLOW_UDP 0x04      /* lives by the UDP time-out */
+#define FLOW_CLAIMED 0x08  /* an agent says that it lives on this DIP, no packet has shown it */
 
 /** One flow in the state file. All that changes after the insert is in `meta`, one 64-bit word, so a
  *  process killed between any two stores leaves either the old or the new state; a slot is filled
@@ -127,7 +128,8 @@ struct flow_side {
 	uint32_t ref; /* position in the set's dense array */
 	uint32_t prev, next; /* in its list */
 	uint8_t list;
-	uint8_t zero[3];
+	uint8_t agent_epoch; /* of the last full report that named it; 0 = none */
+	uint8_t zero[2];
 	struct flow_set *set;
 };
 

@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 
+#include "control/agents.h"
 #include "control/control.h"
 #include "control/flows.h"
 
@@ -66,6 +67,7 @@ struct vip_runtime {
 	bool steered;
 	bool held;               /* read from the database without its flows (start-up hold) */
 	bool refold;             /* late exact entries wait to be folded into the arrays */
+	bool claims; /* an agent told of flows that the published view would misplace */
 	uint64_t purge_after_ms; /* not before: a purge costs a plan */
 	uint32_t cut_pos;        /* scan for flows of DIPs that are gone: next reference to look at */
 	bool cut_scan;
@@ -114,6 +116,31 @@ struct queued_call {
 	struct queued_call *next;
 };
 
+/** An agent and how far its reports have come. */
+struct agent {
+	struct persist_agent conf;
+	char instance[AGENT_INSTANCE_LEN]; /* "" = has not reported to this process */
+	uint64_t sequence;                 /* of the last report applied */
+	uint64_t last_ms;                  /* when it came */
+	bool full_open;                    /* a full report has begun */
+	bool synced;                       /* one has ended, and nothing is missing since */
+	uint8_t epoch;                     /* of the last full report */
+	uint32_t n_unknown;                /* connections it told of that were not known */
+	uint32_t silent_since_ms; /* the sweep ends flows that were last heard of before */
+	uint32_t sweep_left;      /* references still to be looked at, from the end of the array */
+	struct agent_load load;
+	uint64_t orphans; /* as it counts them */
+	uint64_t orphans_total, reports_total, refused_total;
+};
+
+struct agents {
+	unsigned n, cap;
+	struct agent *list;                /* sorted by id */
+	char instance[AGENT_INSTANCE_LEN]; /* of this process */
+	uint8_t last_epoch;
+	pthread_mutex_t writing; /* one change of agents at a time; any thread but control's */
+};
+
 /** The audit under way. */
 struct audit_scan {
 	struct audit *askers; /* who wait for it; NULL = none is under way */
@@ -126,6 +153,7 @@ struct audit_scan {
 
 struct control {
 	struct control_config conf;
+	struct agents agents;
 	struct flow_table flows;
 	unsigned n_vips;
 	struct vip_runtime *vips[VIPS_MAX];  /* by slot */
@@ -250,6 +278,26 @@ void control_refuse_audits(struct control *c);
 /* boot.c */
 /** Desired state and flows from database and state file, planned, committed and set in the workers. */
 MUST_CHECK int control_boot(struct control *c, struct persist_state *boot, struct error *err);
+
+/* agents.c */
+/** Take over the loaded agents / forget all. */
+MUST_CHECK int agents_init(struct agents *a, const struct persist_state *boot);
+void agents_destroy(struct agents *a);
+/** The agent with its VIP and DIP; NULL: there is none (one whose DIP is gone is forgotten). */
+struct agent *agents_find(struct control *c, const char *id, struct vip_runtime **v,
+			  const struct dip_version **d);
+
+/** True if an agent claims the flow for its DIP and no publish has placed it there yet: until then
+ *  packets go where the hash says, which is no violation. */
+static inline bool flow_claim_waits(const struct control *c, uint32_t slot)
+{
+	return (flow_meta_get(&c->flows.slots[slot]).flags & FLOW_CLAIMED) &&
+	       !(flow_table_ref(&c->flows, slot)->flags & REF_PINNED);
+}
+
+/* agents_report.c */
+/** After a full report: end the flows that its backend does not have, some at a time. */
+void control_agents_sweep(struct control *c);
 
 /* control.c */
 /** End the control thread's sleep. Thread: any. */

@@ -24,4 +24,7 @@ void persist_state_free(struct persist_state *s)
 	free(s->vips);
 	s->vips = NULL;
 	s->n_vips = 0;
+	free(s->agents);
+	s->agents = NULL;
+	s->n_agents = 0;
 }

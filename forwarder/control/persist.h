@@ -45,6 +45,14 @@ struct persist_vip {
 /** Free the arrays of a loaded VIP (not the struct). */
 void persist_vip_free(struct persist_vip *v);
 
+/** An agent: for which DIP it may report, and the SHA-256 hash of its token. It goes with its DIP. */
+struct persist_agent {
+	char id[ID_LEN];
+	uint32_t vip_uid;
+	uint64_t dip_uid;
+	uint8_t token_hash[32];
+};
+
 struct persist_txn {
 	uint64_t generation;  /* the one that will be published */
 	uint64_t next_dip_uid; /* counters that never go back */
@@ -63,6 +71,8 @@ struct persist_state {
 	uint8_t database_id[16]; /* random, made with the database */
 	unsigned n_vips;
 	struct persist_vip *vips;
+	unsigned n_agents;
+	struct persist_agent *agents;
 };
 
 void persist_state_free(struct persist_state *s);
@@ -78,4 +88,9 @@ struct persist {
 	/** Becomes readable when a submit has ended (an eventfd, reset by poll); -1 = commit is done
 	 *  within submit. */
 	int done_fd;
+	/** Write (insert or replace by id) or delete one agent, in a transaction of its own. 0: durable.
+	 *  -ENOENT: the DIP has gone meanwhile. Else as poll. NULL: agents are not kept. Thread: any but
+	 *  control's; blocks. */
+	int (*put_agent)(void *ctx, const struct persist_agent *a, struct error *err);
+	int (*delete_agent)(void *ctx, const char *id, struct error *err);
 };

@@ -402,6 +402,7 @@ static void install_vip(struct control *c, struct batch_vip *b)
 	if (b->next->view->pins.n_a)
 		v->pin_seed = b->next->view->pins.seed;
 	v->refold = b->n_late != 0; /* the next publish folds them into the arrays */
+	v->claims = false;	    /* what agents told until the swap is in it */
 	c->stats.accidents_pinned_total += b->next->n_accidents;
 	c->stats.flows_late_total += b->n_late;
 	vip_version_free(v->now);

@@ -34,7 +34,7 @@ static void check_edits(const struct control_request *r)
 
 static void check_answer(struct api_response *resp)
 {
-	static const unsigned known[] = {200, 400, 404, 405, 415, 422};
+	static const unsigned known[] = {200, 201, 400, 401, 404, 405, 415, 422};
 	size_t i = 0;
 
 	while (i < ARRAY_LEN(known) && known[i] != resp->status)

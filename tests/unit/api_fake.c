@@ -162,6 +162,82 @@ static void read_traffic(void *ctx, struct api_traffic *out)
 		out->drops[i] = 1000 + i;
 }
 
+static enum control_status put_agent(void *ctx, const char *id, const char *vip, const char *dip,
+				     const uint8_t *token_hash, bool *created, struct error *err)
+{
+	(void)ctx;
+	if (strcmp(vip, "web") != 0) {
+		error_set(err, -ENOENT, "no VIP has the id '%s'", vip);
+		return CONTROL_NOT_FOUND;
+	}
+	if (api_fake.status != CONTROL_OK) {
+		error_set(err, -EIO, "told to fail");
+		return api_fake.status;
+	}
+	*created = !api_fake.agent_bound;
+	api_fake.agent_bound = true;
+	memcpy(api_fake.token_hash, token_hash, sizeof(api_fake.token_hash));
+	snprintf(api_fake.agent.id, ID_LEN, "%s", id);
+	snprintf(api_fake.agent.vip, ID_LEN, "%s", vip);
+	snprintf(api_fake.agent.dip, ID_LEN, "%s", dip);
+	return CONTROL_OK;
+}
+
+static bool agent_is(const char *id)
+{
+	return api_fake.agent_bound && strcmp(api_fake.agent.id, id) == 0;
+}
+
+static enum control_status delete_agent(void *ctx, const char *id, struct error *err)
+{
+	(void)ctx;
+	if (!agent_is(id))
+		return CONTROL_NOT_FOUND;
+	if (api_fake.status != CONTROL_OK) {
+		error_set(err, -EIO, "told to fail");
+		return api_fake.status;
+	}
+	api_fake.agent_bound = false;
+	return CONTROL_OK;
+}
+
+static struct agent_info *read_agents(void *ctx, const char *id, size_t *n)
+{
+	struct agent_info *a = NULL;
+
+	(void)ctx;
+	*n = api_fake.agent_bound && (!id || agent_is(id));
+	if (*n) {
+		a = malloc(sizeof(*a));
+		*a = api_fake.agent;
+	}
+	return a;
+}
+
+static bool agent_token(void *ctx, const char *id, uint8_t *token_hash)
+{
+	(void)ctx;
+	memcpy(token_hash, api_fake.token_hash, sizeof(api_fake.token_hash));
+	return agent_is(id);
+}
+
+static void agent_report(void *ctx, const char *id, const struct agent_report *r,
+			 struct agent_answer *out)
+{
+	(void)ctx;
+	*out = (struct agent_answer){.found = agent_is(id),
+				     .ack = r->sequence,
+				     .resync = r->sequence > 100,
+				     .clock_ms = 5};
+	snprintf(out->instance, sizeof(out->instance), "00000000deadbeef");
+	out->match.port = 80;
+	if (ip_addr_parse("10.9.0.100", &out->match.address))
+		abort();
+	api_fake.report = *r;
+	memcpy(api_fake.entries, r->entries, r->n * sizeof(*r->entries));
+	atomic_fetch_add(&api_fake.n_reports, 1);
+}
+
 void api_fake_context(struct api_context *api)
 {
 	static const int cpus[] = {1, -1};
@@ -185,6 +261,11 @@ void api_fake_context(struct api_context *api)
 		.explain = explain,
 		.read_capacity = read_capacity,
 		.read_traffic = read_traffic,
+		.put_agent = put_agent,
+		.delete_agent = delete_agent,
+		.read_agents = read_agents,
+		.agent_token = agent_token,
+		.agent_report = agent_report,
 	};
 	atomic_store(&api->ready, true);
 }

@@ -27,6 +27,13 @@ struct api_fake {
 	uint16_t explained_sport;
 	uint16_t explained_dport;
 	uint8_t explained_proto;
+	/* the one agent, "a1", and what it sent */
+	bool agent_bound;
+	uint8_t token_hash[32];
+	struct agent_info agent;
+	struct agent_report report; /* entries: those below */
+	struct agent_entry entries[AGENT_ENTRIES_MAX];
+	_Atomic unsigned n_reports;
 };
 
 extern struct api_fake api_fake;

@@ -314,6 +314,88 @@ START_TEST(test_checkpoint_when_idle)
 }
 END_TEST
 
+static const struct persist_dip *some_dip(const struct persist_state *state, unsigned skip,
+					  uint32_t *vip_uid)
+{
+	for (unsigned i = 0; i < state->n_vips; i++)
+		for (unsigned k = 0; k < state->vips[i].n_dips; k++)
+			if (skip-- == 0) {
+				*vip_uid = state->vips[i].uid;
+				return &state->vips[i].dips[k];
+			}
+	return NULL;
+}
+
+/* An agent is kept until it is deleted or its DIP goes, through every other write of its VIP. */
+START_TEST(test_agents)
+{
+	struct model m;
+	struct persist_state state;
+	struct store *s;
+	uint32_t vip_uid[2];
+	struct persist_agent a[2] = {{.id = "a0"}, {.id = "a1"}};
+	struct error err;
+
+	do { /* until there are two DIPs */
+		m = model_make_stored();
+		s = model_open();
+		model_load(s, &state);
+		if (some_dip(&state, 1, &vip_uid[1]))
+			break;
+		persist_state_free(&state);
+		store_close(s);
+		model_free(&m);
+	} while (true);
+	struct persist p = store_persist(s);
+	for (unsigned i = 0; i < 2; i++) {
+		a[i].dip_uid = some_dip(&state, i, &vip_uid[i])->uid;
+		a[i].vip_uid = vip_uid[i];
+		memset(a[i].token_hash, 7 + (int)i, sizeof(a[i].token_hash));
+		ck_assert_int_eq(p.put_agent(p.ctx, &a[i], &err), 0);
+	}
+	persist_state_free(&state);
+
+	/* One DIP, one agent; and no agent without DIP. */
+	struct persist_agent third = a[0];
+	strcpy(third.id, "a2");
+	ck_assert_int_eq(p.put_agent(p.ctx, &third, &err), -EIO);
+	third.dip_uid = UINT32_MAX;
+	ck_assert_int_eq(p.put_agent(p.ctx, &third, &err), -ENOENT);
+	a[1].token_hash[3] = 99;
+	ck_assert_int_eq(p.put_agent(p.ctx, &a[1], &err), 0);
+
+	for (int i = 0; i < 60; i++) {
+		struct change c;
+		unsigned n = 0;
+		model_step(&m, &c);
+		model_commit_ok(s, &c.txn);
+		store_close(s);
+		s = model_open();
+		p = store_persist(s);
+		model_load(s, &state);
+		for (unsigned k = 0; k < 2; k++) {
+			bool lives = false;
+			for (unsigned v = 0; v < state.n_vips; v++)
+				for (unsigned d = 0; d < state.vips[v].n_dips; d++)
+					lives |= state.vips[v].dips[d].uid == a[k].dip_uid;
+			if (!lives)
+				continue;
+			ck_assert_msg(n < state.n_agents, "seed %u, step %d", model_seed, i);
+			ck_assert_mem_eq(&state.agents[n++], &a[k], sizeof(a[k]));
+		}
+		ck_assert_uint_eq(state.n_agents, n);
+		persist_state_free(&state);
+	}
+	ck_assert_int_eq(p.delete_agent(p.ctx, "a0", &err), 0);
+	ck_assert_int_eq(p.delete_agent(p.ctx, "a1", &err), 0);
+	model_load(s, &state);
+	ck_assert_uint_eq(state.n_agents, 0);
+	persist_state_free(&state);
+	store_close(s);
+	model_free(&m);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("store");
@@ -325,6 +407,7 @@ int main(void)
 	tcase_add_test(tc, test_rolled_back_whole);
 	tcase_add_test(tc, test_refuses_to_write);
 	tcase_add_test(tc, test_moved);
+	tcase_add_test(tc, test_agents);
 	tcase_add_test(tc, test_crash);
 	tcase_add_test(tc, test_checkpoint_when_idle);
 	suite_add_tcase(suite, tc);

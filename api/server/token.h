@@ -1,0 +1,20 @@
+/* Bearer tokens: random text that is shown once, of which only the SHA-256 hash is kept. */
+#pragma once
+
+#include "api/server/exchange.h"
+
+#define TOKEN_HASH_LEN 32
+#define TOKEN_TEXT_LEN 65 /* of a fresh one: 64 hex digits and NUL */
+#define TOKEN_MIN 16      /* characters of one that a client chooses */
+#define TOKEN_MAX 128
+
+/** A fresh random token of 256 bits. Thread: any. */
+void token_make(char text[TOKEN_TEXT_LEN]);
+
+/** The hash of a token. False: the library failed. Thread: any. */
+MUST_CHECK bool token_hash(const char *text, uint8_t hash[TOKEN_HASH_LEN]);
+
+/** True if the request bears the token of this hash; hash NULL: there is none, which takes as long to
+ *  find out. Else the answer is set (401). Thread: any. */
+MUST_CHECK bool token_check(const struct api_request *req, const uint8_t *hash,
+			    struct api_response *resp);
