@@ -3,8 +3,9 @@
  * another DIP goes down, only the Dcodes that had been re-rolled to it look further. */
 #include "lookup/dcode_table.h"
 
-#define PROBES 1024 /* each finds a target with the chance that is the targets' part of the table  \
-		     */
+#define PROBES                                                                                     \
+	1024 /* each finds a target with the chance that is the targets' part of the table         \
+	      */
 
 struct index_set {
 	uint64_t bits[(DIP_INDEX_MAX + 1) / 64];

@@ -149,10 +149,10 @@ static int settle_quotas(struct change *ch)
 {
 	const unsigned n_parties = ch->n_dips + 2;
 	uint32_t *held = calloc(2 * (size_t)n_parties, sizeof(*held));
-	uint32_t *quotas = held + n_parties;
 
 	if (!held)
 		return -ENOMEM;
+	uint32_t *quotas = held + n_parties;
 	for (uint32_t c = 0; c < ch->table.n; c++)
 		held[owner_of(ch, c)]++;
 	dcode_table_quotas(ch->dips, ch->n_dips, ch->table.n, ch->filling ? NULL : held, quotas);
@@ -365,7 +365,7 @@ static int compare_dips(const void *x, const void *y)
 static int fill_one_by_one(const struct dcode_dip *dips, unsigned n_dips, uint32_t n,
 			   struct dcode_table *out)
 {
-	struct dcode_dip weighted[ONE_BY_ONE_MAX];
+	struct dcode_dip weighted[ONE_BY_ONE_MAX] = {{0}};
 	struct dcode_table table = {0};
 	unsigned n_weighted = 0;
 

@@ -16,16 +16,13 @@ struct othello {
 };
 
 /** Re-mix of a flow's hash: upper 32 bits index a, lower 32 bits index b. A bijection of h, so two
- *  keys clash for every seed only if their hashes are equal. Two independent-looking halves of one
- *  full mix, never two hashes of one linear family (two CRC32C seeds are fully correlated). */
+ *  keys clash for every seed only if their hashes are equal. h is a good hash already: what is needed
+ *  is another pair of cells with another seed, and multiplying by a random odd number gives that; the
+ *  fold before it lets all of h into the lower half, which depends on the lower half alone. Never two
+ *  hashes of one linear family (two CRC32C seeds are fully correlated). */
 static ALWAYS_INLINE uint64_t othello_remix(uint64_t h, uint64_t seed)
 {
-	h ^= seed;
-	h ^= h >> 32;
-	h *= 0xd6e8feb86659fd93u;
-	h ^= h >> 32;
-	h *= 0xd6e8feb86659fd93u;
-	return h ^ (h >> 32);
+	return (h ^ h >> 32) * (seed | 1);
 }
 
 /** The cells of hash h. */

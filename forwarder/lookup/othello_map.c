@@ -268,8 +268,9 @@ out:
 /* --- the keyed set -------------------------------------------------------------------------------
  */
 
-/* The arrays take an eighth more keys than they were sized for before they grow: a map that was built
- * for n keys takes the few that follow without new arrays, which would place all other hashes anew. */
+/* The arrays take an eighth more keys than they were sized for before they grow: a map that was
+ * built for n keys takes the few that follow without new arrays, which would place all other hashes
+ * anew. */
 int othello_map_add(struct othello_map *m, uint64_t hash, uint32_t value)
 {
 	struct othello_edge edge;

@@ -143,13 +143,9 @@ static enum match_kind match_kind(const struct vip_match *m)
 static uint32_t match_hash(const struct snapshot *s, const struct ip_addr *address, uint16_t port,
 			   enum vip_protocol protocol)
 {
-	uint64_t w[2];
+	struct flow_key key = {.src = *address, .dport_be = port, .proto = (uint8_t)protocol};
 
-	memcpy(w, address, sizeof(w));
-	uint64_t x = othello_remix(w[0], s->match_seed);
-	x = othello_remix(x ^ w[1], s->match_seed);
-	x = othello_remix(x ^ ((uint64_t)port << 8 | protocol), s->match_seed);
-	return (uint32_t)x & s->match_mask;
+	return (uint32_t)flow_key_hash(&key, s->match_seed) & s->match_mask;
 }
 
 static struct vip_view *match_find(const struct snapshot *s, const struct ip_addr *address,

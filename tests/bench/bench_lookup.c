@@ -56,7 +56,7 @@ static void make_flows(struct world *w)
 		bench_flow_key(i, &key);
 		w->hashes[i] = flow_key_hash(&key, w->seed);
 		w->dips[i] = w->table.dcodes[flow_home(w->hashes[i], w->table.n)];
-		if (othello_remix(w->hashes[i], 1) % 1000 < PINNED_OF_1000)
+		if (peer_mix(w->hashes[i], 1) % 1000 < PINNED_OF_1000)
 			w->dips[i] = (uint16_t)(w->dips[i] % N_DIPS + 1);
 	}
 }

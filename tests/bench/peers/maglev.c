@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lookup/othello.h" /* othello_remix: a good 64-bit mix */
+#include "tests/bench/peers/peer.h"
 
 struct taker {
 	uint32_t offset;
@@ -31,7 +31,7 @@ void maglev_fill(const struct dcode_dip *dips, unsigned n_dips, uint16_t *entrie
 	if (!takers)
 		exit(EXIT_FAILURE);
 	for (unsigned i = 0; i < n_dips; i++) {
-		uint64_t x = othello_remix(dips[i].id, 1), y = othello_remix(dips[i].id, 2);
+		uint64_t x = peer_mix(dips[i].id, 1), y = peer_mix(dips[i].id, 2);
 		takers[i].offset = (uint32_t)(x % MAGLEV_SIZE);
 		takers[i].skip = (uint32_t)(y % (MAGLEV_SIZE - 1)) + 1;
 		if (dips[i].weight > heaviest)
