@@ -120,6 +120,9 @@ def reference_faults():
             except (KeyError, TypeError):
                 yield f"{path}: {node['$ref']} leads nowhere"
     used = {node["$ref"] for _, node in walk(doc) if isinstance(node, dict) and "$ref" in node}
+    used |= {f"#/components/securitySchemes/{name}" for _, node in walk(doc)
+             if isinstance(node, dict) and isinstance(node.get("security"), list)
+             for alternative in node["security"] for name in alternative}
     for kind, members in doc["components"].items():
         for name in members:
             if f"#/components/{kind}/{name}" not in used:
