@@ -1,22 +1,22 @@
 /* Next hops of DIPs from the kernel: route, then neighbour, kept alive; over rtnetlink (libmnl).
- * (DESIGN 7; rtnetlink(7)) */
+ * (rtnetlink(7)) */
 #pragma once
 
 #include "base/addr.h"
 #include "base/error.h"
 
 struct next_hop {
-	bool resolved;      /* everything below is known */
-	int ifindex;        /* egress interface */
+	bool resolved;	    /* everything below is known */
+	int ifindex;	    /* egress interface */
 	uint8_t dst_mac[6]; /* of the next hop (the DIP itself or the router before it) */
 	uint8_t src_mac[6]; /* of the egress interface */
-	unsigned mtu;       /* of the egress interface or the route's, the smaller */
+	unsigned mtu;	    /* of the egress interface or the route's, the smaller */
 };
 
 struct neighbor;
 
-/** Opens rtnetlink sockets and subscribes to neighbour, route and link changes of the current network
- *  namespace. Thread: control from here on. */
+/** Opens rtnetlink sockets and subscribes to neighbour, route and link changes of the current
+ * network namespace. Thread: control from here on. */
 MUST_CHECK int neighbor_open(struct neighbor **out, struct error *err);
 void neighbor_close(struct neighbor *n);
 
@@ -24,15 +24,18 @@ void neighbor_close(struct neighbor *n);
 int neighbor_fd(const struct neighbor *n);
 
 /** Keep the next hop of this address known from now on (counted: watch twice, unwatch twice). The
- *  kernel is asked to resolve it and to keep it (NTF_USE, NTF_EXT_MANAGED where known). -ENOMEM or 0. */
+ *  kernel is asked to resolve it and to keep it (NTF_USE, NTF_EXT_MANAGED where known). -ENOMEM or
+ * 0. */
 MUST_CHECK int neighbor_watch(struct neighbor *n, const struct ip_addr *a);
 void neighbor_unwatch(struct neighbor *n, const struct ip_addr *a);
 
-/** What is known of a watched address now (resolved = false if nothing; with a static MAC the caller
- *  puts it in itself: has_route tells whether ifindex, src_mac and mtu are valid). */
+/** What is known of a watched address now (resolved = false if nothing; with a static MAC the
+ * caller puts it in itself: has_route tells whether ifindex, src_mac and mtu are valid). What was
+ * resolved stays so for up to 4 s while the kernel has no entry or no route, and no longer once it
+ * has probed in vain or its route says that packets may not go there. */
 void neighbor_get(const struct neighbor *n, const struct ip_addr *a, struct next_hop *hop,
 		  bool *has_route);
 
-/** Read events, re-resolve, send the periodic requests (call it at least once a second). True if some
- *  watched next hop changed since the last call. Never blocks. */
+/** Read events, re-resolve, send the periodic requests (call it at least once a second). True if
+ * some watched next hop changed since the last call. Never blocks. */
 bool neighbor_poll(struct neighbor *n, uint64_t now_ms);
