@@ -20,6 +20,11 @@ static size_t dcode_bytes(uint32_t n_dcodes)
 	return (size_t)n_dcodes * sizeof(uint16_t);
 }
 
+static size_t mark_bytes(uint32_t n_dcodes)
+{
+	return ((size_t)n_dcodes + 63) / 64 * sizeof(uint64_t);
+}
+
 /* Zeroed memory that begins a cache line. size > 0. */
 static void *alloc_lines(size_t size)
 {
@@ -41,14 +46,18 @@ struct vip_view *vip_view_new(uint32_t n_dcodes, uint32_t n_dips)
 	v->refs = 1;
 	v->n_dcodes = n_dcodes;
 	v->n_dips = n_dips;
-	if (n_dcodes)
+	if (n_dcodes) {
 		v->dcodes = hugemem_alloc(dcode_bytes(n_dcodes), &v->dcode_memory);
+		v->pin_marks = alloc_lines(mark_bytes(n_dcodes));
+	}
 	if (n_dips)
 		v->dips = alloc_lines(n_dips * sizeof(*v->dips));
-	if ((n_dcodes && !v->dcodes) || (n_dips && !v->dips)) {
+	if ((n_dcodes && (!v->dcodes || !v->pin_marks)) || (n_dips && !v->dips)) {
 		vip_view_unref(v);
 		return NULL;
 	}
+	if (n_dcodes)
+		memset((void *)v->pin_marks, 0xff, mark_bytes(n_dcodes));
 	return v;
 }
 
@@ -60,6 +69,19 @@ uint16_t *vip_view_dcodes(struct vip_view *v)
 struct dip_view *vip_view_dips(struct vip_view *v)
 {
 	return (struct dip_view *)v->dips;
+}
+
+void vip_view_mark_pins(struct vip_view *v, const uint64_t *hashes, uint32_t n)
+{
+	uint64_t *marks = (uint64_t *)v->pin_marks;
+
+	if (!v->n_dcodes)
+		return;
+	memset(marks, 0, mark_bytes(v->n_dcodes));
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t home = flow_home(hashes[i], v->n_dcodes);
+		marks[home / 64] |= (uint64_t)1 << (home % 64);
+	}
 }
 
 void vip_view_ref(struct vip_view *v)
@@ -76,13 +98,14 @@ void vip_view_unref(struct vip_view *v)
 		return;
 	othello_destroy(&v->pins);
 	hugemem_free((void *)v->dcodes, dcode_bytes(v->n_dcodes));
+	free((void *)v->pin_marks);
 	free((void *)v->dips);
 	free(v);
 }
 
 size_t vip_view_pin_bytes(const struct vip_view *v)
 {
-	return othello_bytes(&v->pins);
+	return v->pins.n_a ? othello_bytes(&v->pins) + mark_bytes(v->n_dcodes) : 0;
 }
 
 size_t vip_view_dcode_bytes(const struct vip_view *v)

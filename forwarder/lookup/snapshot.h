@@ -45,6 +45,7 @@ struct vip_view {
 	uint32_t n_dips;         /* entries of dips; index 0 is DIP_NONE and never usable */
 	const struct dip_view *dips;
 	struct othello pins;     /* n_a == 0: the VIP has no pins */
+	const uint64_t *pin_marks; /* a bit for each Dcode: flows at home there may be pinned */
 	uint32_t refresh_ms;     /* refresh interval (DESIGN 4.1) */
 	uint16_t slot;           /* index in snapshot.vips, < VIPS_MAX */
 	uint8_t mode;            /* enum vip_mode */
@@ -90,11 +91,17 @@ MUST_CHECK struct vip_view *vip_view_new(uint32_t n_dcodes, uint32_t n_dips);
 uint16_t *vip_view_dcodes(struct vip_view *v);
 struct dip_view *vip_view_dips(struct vip_view *v);
 
+/** Say which flows the view pins: n hashes, all whose pin names another DIP than their home Dcode does.
+ *  Pins move whole Dcodes, so most Dcodes have none, and a lookup whose home Dcode is not marked need
+ *  not read the Othello at all (nor can a fingerprint accident misplace it). Until this is called
+ *  every Dcode is marked. Thread: control, before the view is published. */
+void vip_view_mark_pins(struct vip_view *v, const uint64_t *hashes, uint32_t n);
+
 /** Reference counts are control's; workers never touch them. */
 void vip_view_ref(struct vip_view *v);
 void vip_view_unref(struct vip_view *v); /* frees at 0; NULL is fine */
 
-/** Bytes of Othello arrays / of the Dcode table. */
+/** Bytes of Othello arrays and marks (0 without pins) / of the Dcode table. */
 size_t vip_view_pin_bytes(const struct vip_view *v);
 size_t vip_view_dcode_bytes(const struct vip_view *v);
 
@@ -141,18 +148,25 @@ static ALWAYS_INLINE uint32_t pin_word(uint64_t h, uint16_t dip)
 	return flow_fingerprint(h) << 16 | dip;
 }
 
+/** True if a flow at home in this Dcode may be pinned. */
+static ALWAYS_INLINE bool vip_view_may_pin(const struct vip_view *v, uint32_t dcode)
+{
+	return v->pins.n_a && (v->pin_marks[dcode / 64] >> (dcode % 64) & 1);
+}
+
 /** DIP for hash h by pins and home alone (no exact table): what control checks known flows with.
  *  DIP_NONE if the home Dcode names no usable DIP. Thread: worker or control. */
 static ALWAYS_INLINE uint16_t vip_view_lookup(const struct vip_view *v, uint64_t h)
 {
-	if (v->pins.n_a) {
+	if (!v->n_dcodes)
+		return DIP_NONE;
+	uint32_t home = flow_home(h, v->n_dcodes);
+	if (vip_view_may_pin(v, home)) {
 		uint32_t x = othello_get(&v->pins, h);
 		if (vip_view_pin_valid(v, h, x))
 			return (uint16_t)x;
 	}
-	if (!v->n_dcodes)
-		return DIP_NONE;
-	return v->dcodes[flow_home(h, v->n_dcodes)];
+	return v->dcodes[home];
 }
 
 /** One flow of a burst: in vip, key, hash; out dip (usable, or DIP_NONE). */
@@ -160,7 +174,8 @@ struct lookup {
 	const struct vip_view *vip; /* NULL: skipped, dip untouched */
 	struct flow_key key;
 	uint64_t hash;
-	uint32_t cell_a; /* of the pins; from stage 1 to stage 2 */
+	uint32_t home; /* home Dcode and cells of the pins; from stage 1 to stage 2 */
+	uint32_t cell_a;
 	uint32_t cell_b;
 	uint16_t dip;
 };

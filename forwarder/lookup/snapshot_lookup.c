@@ -1,13 +1,14 @@
 /* The lookup of a burst, in two stages: the first hashes and asks for the cache lines, the second
- * reads them. Between them lie the other flows of the burst, and whatever the caller does. For a
- * flow at home, which is nearly every flow, three lines are touched: a cell of each Othello array
- * and the Dcode table's entry. The DIP's own line is asked for at the end; who reads it is the
- * rewrite. */
+ * reads them. Between them lie the other flows of the burst, and whatever the caller does. A flow
+ * whose home Dcode is not the home of any pin, which is nearly every flow, touches two lines: the
+ * mark and the entry of the Dcode, both of tables that fit a private cache; only the others read
+ * the Othello. The DIP's own line is asked for at the end; who reads it is the rewrite. */
 #include "lookup/snapshot.h"
 
 #include <assert.h>
 
 #define LOOKUPS_MAX 64u
+#define NO_CELL UINT32_MAX /* arrays are shorter: the flow is not pinned */
 
 void snapshot_lookup_prepare(const struct snapshot *s, struct lookup *l, unsigned n)
 {
@@ -18,15 +19,20 @@ void snapshot_lookup_prepare(const struct snapshot *s, struct lookup *l, unsigne
 			continue;
 		uint64_t h = flow_key_hash(&l[i].key, v->seed);
 		l[i].hash = h;
-		if (v->pins.n_a) {
+		l[i].home = flow_home(h, v->n_dcodes);
+		l[i].cell_a = NO_CELL;
+		if (!v->n_dcodes)
+			continue;
+		cpu_prefetch(&v->dcodes[l[i].home]);
+		if (vip_view_may_pin(v, l[i].home)) {
 			othello_cells(&v->pins, h, &l[i].cell_a, &l[i].cell_b);
 			cpu_prefetch(&v->pins.a[l[i].cell_a]);
 			cpu_prefetch(&v->pins.b[l[i].cell_b]);
 		}
-		if (v->n_dcodes)
-			cpu_prefetch(&v->dcodes[flow_home(h, v->n_dcodes)]);
-		if (s->n_exact)
-			cpu_prefetch(&s->exact[(uint32_t)(h >> 24) & s->exact_mask]);
+	}
+	for (unsigned i = 0; s->n_exact && i < n; i++) {
+		if (l[i].vip)
+			cpu_prefetch(&s->exact[(uint32_t)(l[i].hash >> 24) & s->exact_mask]);
 	}
 }
 
@@ -44,11 +50,6 @@ static uint16_t exact_dip(const struct snapshot *s, const struct vip_view *v,
 	return usable(v, dip) ? dip : DIP_NONE;
 }
 
-static uint16_t home_dip(const struct vip_view *v, uint64_t hash)
-{
-	return v->n_dcodes ? v->dcodes[flow_home(hash, v->n_dcodes)] : DIP_NONE;
-}
-
 void snapshot_lookup_burst(const struct snapshot *s, struct lookup *l, unsigned n)
 {
 	assert(n <= LOOKUPS_MAX);
@@ -56,15 +57,14 @@ void snapshot_lookup_burst(const struct snapshot *s, struct lookup *l, unsigned 
 		const struct vip_view *v = l[i].vip;
 		if (!v)
 			continue;
-		uint64_t h = l[i].hash;
-		uint16_t dip = home_dip(v, h);
-		if (v->pins.n_a) {
+		uint16_t dip = v->n_dcodes ? v->dcodes[l[i].home] : DIP_NONE;
+		if (l[i].cell_a != NO_CELL) {
 			uint32_t x = v->pins.a[l[i].cell_a] ^ v->pins.b[l[i].cell_b];
-			if (vip_view_pin_valid(v, h, x))
+			if (vip_view_pin_valid(v, l[i].hash, x))
 				dip = (uint16_t)x;
 		}
 		if (s->n_exact) {
-			uint16_t exact = exact_dip(s, v, &l[i].key, h);
+			uint16_t exact = exact_dip(s, v, &l[i].key, l[i].hash);
 			if (exact != DIP_NONE)
 				dip = exact;
 		}
@@ -85,14 +85,18 @@ uint16_t snapshot_lookup_one(const struct snapshot *s, const struct vip_view *v,
 		*reason = LOOKUP_EXACT;
 		return dip;
 	}
-	if (v->pins.n_a) {
+	if (!v->n_dcodes) {
+		*reason = LOOKUP_NONE;
+		return DIP_NONE;
+	}
+	if (vip_view_may_pin(v, *dcode)) {
 		uint32_t x = othello_get(&v->pins, h);
 		if (vip_view_pin_valid(v, h, x)) {
 			*reason = LOOKUP_PIN;
 			return (uint16_t)x;
 		}
 	}
-	dip = home_dip(v, h);
+	dip = v->dcodes[*dcode];
 	*reason = dip == DIP_NONE ? LOOKUP_NONE : LOOKUP_HOME;
 	return dip;
 }

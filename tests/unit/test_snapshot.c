@@ -293,6 +293,56 @@ START_TEST(test_home_and_pins)
 }
 END_TEST
 
+/* Pins as a pool change makes them: all flows of some Dcodes. With the Dcodes marked, all is as
+ * before, but that no other flow can meet a fingerprint accident. */
+START_TEST(test_marked_pins)
+{
+	struct prng rng = prng_new("marked_pins");
+	static struct flow_key keys[FLOWS];
+	static uint16_t dips[FLOWS];
+	static uint64_t hashes[FLOWS];
+	static uint32_t words[FLOWS];
+	struct vip_view *v = view_new(0, DCODES, DIPS + 1);
+	struct snapshot *s = snapshot_new(1, 0);
+	struct othello_map *m;
+	uint32_t n_pins = 0;
+
+	v->seed = prng_u64(&rng);
+	for (int i = 0; i < FLOWS; i++) {
+		keys[i] = random_key(&rng, v);
+		uint64_t h = flow_key_hash(&keys[i], v->seed);
+		uint32_t home = flow_home(h, DCODES);
+		dips[i] = v->dcodes[home];
+		if (home % 50 == 7) {
+			dips[i] = (uint16_t)(1 + dips[i] % DIPS);
+			hashes[n_pins] = h;
+			words[n_pins++] = pin_word(h, dips[i]);
+		}
+	}
+	ck_assert_int_eq(othello_map_build(&m, n_pins, hashes, words, prng_u64(&rng), NULL, NULL),
+			 0);
+	ck_assert_int_eq(othello_map_write(m, &v->pins), 0);
+	othello_map_free(m);
+	for (uint32_t c = 0; c < DCODES; c++)
+		expect(vip_view_may_pin(v, c)); /* nothing said yet */
+	vip_view_mark_pins(v, hashes, n_pins);
+	for (uint32_t c = 0; c < DCODES; c++)
+		expect(!vip_view_may_pin(v, c) || c % 50 == 7);
+	ck_assert_int_eq(snapshot_add_vip(s, v), 0);
+	for (int i = 0; i < FLOWS; i++)
+		expect(vip_view_lookup(v, flow_key_hash(&keys[i], v->seed)) == dips[i]);
+	check_lookups(s, v, keys, dips, FLOWS, &rng);
+	vip_view_mark_pins(v, NULL, 0);
+	for (uint32_t c = 0; c < DCODES; c++)
+		expect(!vip_view_may_pin(v, c));
+	snapshot_free(s);
+	vip_view_unref(v);
+	v = view_new(0, 0, 2); /* no Dcodes to mark */
+	vip_view_mark_pins(v, hashes, n_pins);
+	vip_view_unref(v);
+}
+END_TEST
+
 START_TEST(test_no_table)
 {
 	struct prng rng = prng_new("no_table");
@@ -456,6 +506,7 @@ int main(void)
 	tcase_add_test(tc, test_affinity);
 	tcase_add_test(tc, test_views_are_shared);
 	tcase_add_test(tc, test_home_and_pins);
+	tcase_add_test(tc, test_marked_pins);
 	tcase_add_test(tc, test_no_table);
 	tcase_add_test(tc, test_exact);
 	tcase_add_test(tc, test_equal_hashes);
