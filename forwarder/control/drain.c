@@ -41,6 +41,7 @@ static struct flow_meta meta_new(const struct vip_runtime *v, const struct learn
 		m.phase = FLOW_CLOSING;
 		break;
 	case LEARN_DATAGRAM:
+	case LEARN_INITIAL:
 		m.flags |= FLOW_UDP;
 		break;
 	default:
@@ -152,7 +153,7 @@ static void record_known(struct control *c, struct vip_runtime *v, const struct 
 	m.seen_ms = r->time_ms;
 	flow_table_update(&c->flows, slot, m);
 	/* Last: until then a record that is applied again after a kill finds the age it found. */
-	if (r->kind == LEARN_SYN)
+	if (learn_kind_opens(r->kind))
 		atomic_store_explicit(&s->opened_ms, r->time_ms, memory_order_release);
 }
 

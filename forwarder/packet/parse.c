@@ -14,6 +14,8 @@
 #include <netinet/ip.h>
 #include <netinet/tcp.h>
 
+#include "packet/quic.h"
+
 #define ETH_LEN 14
 #define ETH_TYPE 12
 #define ETHERTYPE_IPV4 0x0800
@@ -71,7 +73,7 @@ static ALWAYS_INLINE enum parse_result parse_l4(const uint8_t *data, struct pack
 		uint32_t udp_len = load_16(l4 + 4);
 		if (udp_len < UDP_LEN || udp_len > len) /* less than len is legal: surplus area */
 			return PARSE_MALFORMED;
-		p->segment = 0;
+		p->segment = quic_is_initial(l4 + UDP_LEN, udp_len - UDP_LEN) ? SEG_INITIAL : 0;
 	} else {
 		return PARSE_NOT_L4;
 	}

@@ -23,6 +23,8 @@ enum parse_result {
 #define SEG_FIN 0x02
 #define SEG_RST 0x04
 #define SEG_PAYLOAD 0x08
+/* What a UDP packet tells: it begins with a QUIC Initial packet, so it opens a connection. */
+#define SEG_INITIAL 0x10
 
 struct packet {
 	struct ip_addr src, dst; /* IPv4-mapped for IPv4 */
@@ -33,7 +35,7 @@ struct packet {
 	uint16_t vlan_tci_be; /* outer tag's TCI, 0 if untagged */
 	uint8_t n_vlans;
 	uint8_t proto;	 /* IPPROTO_TCP, IPPROTO_UDP */
-	uint8_t segment; /* SEG_* for TCP, 0 for UDP */
+	uint8_t segment; /* SEG_*; of UDP, SEG_INITIAL or 0 */
 	bool is_v6;
 	uint8_t tos;	    /* IPv4 TOS or IPv6 traffic class */
 	bool keep_checksum; /* the pseudo-header is not of src and dst (a source route with a way to

@@ -142,7 +142,7 @@ void learn_destroy(struct learn *l)
 static ALWAYS_INLINE enum learn_kind kind_of(uint8_t proto, uint8_t segment)
 {
 	if (proto == IPPROTO_UDP)
-		return LEARN_DATAGRAM;
+		return segment & SEG_INITIAL ? LEARN_INITIAL : LEARN_DATAGRAM;
 	if (segment == 0)
 		return LEARN_ACK;
 	if (segment == SEG_PAYLOAD)
@@ -180,6 +180,7 @@ static ALWAYS_INLINE enum learn_ring_id ring_of_unseen(enum learn_kind kind, boo
 	case LEARN_DATAGRAM:
 		return RING_DATAGRAM;
 	case LEARN_SYN:
+	case LEARN_INITIAL:
 		return RING_OPENING;
 	case LEARN_FIN:
 	case LEARN_RST:
@@ -231,7 +232,7 @@ static bool record_push(struct learn *l, const struct learn_burst *b, const stru
 
 /* A record is lost: mark its bucket, count, and say whether the packet may go all the same.
  * place_known: the cache says that control was told of this flow on this DIP. Then only a phase or
- * a refresh is lost, and the flow is still a learned one; not so for a SYN, which may open a new
+ * a refresh is lost, and the flow is still a learned one; not so for what may open a new
  * connection, nor for a datagram, whose flow control may have timed out meanwhile. */
 static bool record_lost(struct learn *l, struct learn_burst *b, const struct lookup *f,
 			enum learn_kind kind, enum learn_ring_id ring, bool place_known)
@@ -243,7 +244,7 @@ static bool record_lost(struct learn *l, struct learn_burst *b, const struct loo
 		return true;
 	if (f->vip->on_learn_overflow == OVERFLOW_DROP)
 		return FAULT(stale_entry_carries) && place_known;
-	if (!place_known || kind == LEARN_SYN || kind == LEARN_DATAGRAM)
+	if (!place_known || learn_kind_opens(kind) || kind == LEARN_DATAGRAM)
 		b->unlearned++;
 	return true;
 }
@@ -260,9 +261,9 @@ bool learn_packet(struct learn *l, struct learn_burst *b, const struct lookup *f
 	bool same = same_dip && e->phase == phase;
 	enum learn_ring_id ring;
 
-	/* Every SYN is told: it dates the flow's opening, and a new connection on an old tuple
-	 * looks just like the first SYN sent again. */
-	if ((kind == LEARN_SYN && !per_client) || (held && !same))
+	/* Every SYN and Initial is told: it dates the flow's opening, and a new connection on an
+	 * old tuple looks just like the first one sent again. */
+	if ((learn_kind_opens(kind) && !per_client) || (held && !same))
 		ring = RING_OPENING;
 	else if (same && b->now_ms - e->time_ms <= f->vip->refresh_ms)
 		return true;

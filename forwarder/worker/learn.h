@@ -14,11 +14,18 @@ enum learn_kind {
 	LEARN_FIN,      /* TCP FIN (with or without payload) */
 	LEARN_RST,
 	LEARN_DATAGRAM, /* UDP */
+	LEARN_INITIAL,  /* UDP that opens a QUIC connection */
 };
 
+/** Whether a packet of this kind by itself says that a connection begins. */
+static ALWAYS_INLINE bool learn_kind_opens(uint8_t kind)
+{
+	return kind == LEARN_SYN || kind == LEARN_INITIAL;
+}
+
 enum learn_ring_id {
-	RING_OPENING,  /* every TCP SYN, FIN and RST that is news, any packet whose DIP or phase differs
-			  from those in its seen entry */
+	RING_OPENING,  /* every TCP SYN and QUIC Initial, FIN and RST that are news, any packet whose DIP
+			  or phase differs from those in its seen entry */
 	RING_DATAGRAM, /* UDP that the seen cache does not hold, or from too long ago */
 	RING_REFRESH,  /* other packets that it does not hold, or from too long ago; rate-limited */
 	N_LEARN_RINGS,
@@ -115,7 +122,7 @@ struct learn_burst {
 };
 
 /** Tell control about one packet that is about to be sent to f->dip (a usable DIP), if it is news.
- *  proto: IPPROTO_TCP or IPPROTO_UDP; segment: SEG_* of a TCP packet. False: the news could not be told
+ *  proto: IPPROTO_TCP or IPPROTO_UDP; segment: SEG_* of the packet. False: the news could not be told
  *  and the VIP wants the packet dropped. Adds to b->unlearned and b->lost. Thread: the worker. Never
  *  waits. (DESIGN 4.1) */
 MUST_CHECK bool learn_packet(struct learn *l, struct learn_burst *b, const struct lookup *f,

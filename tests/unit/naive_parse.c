@@ -53,7 +53,16 @@ static enum parse_result naive_l4(struct reader *r, struct packet *p)
 		uint32_t len = get(r, 2);
 
 		get(r, 2);
-		return r->failed || len < 8 || start + len > r->end ? PARSE_MALFORMED : PARSE_OK;
+		if (r->failed || len < 8 || start + len > r->end)
+			return PARSE_MALFORMED;
+		if (len - 8 >= 1200) {
+			uint32_t first = get(r, 1), version = get(r, 4), cid_len = get(r, 1);
+			uint32_t initial = version == 0x6b3343cf ? 0xd : 0xc;
+
+			if (first >> 4 == initial && version != 0 && cid_len <= 20)
+				p->segment = SEG_INITIAL;
+		}
+		return PARSE_OK;
 	}
 	get(r, 8);
 	uint32_t header_len = (get(r, 1) >> 4) * 4, flags = get(r, 1);

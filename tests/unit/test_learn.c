@@ -95,14 +95,18 @@ static int taken(struct learn_record *out)
 /* --- the table -----------------------------------------------------------------------------------
  */
 
-/* What a packet is: one of the 16 combinations of SEG_*, or UDP. */
+/* What a packet is: one of the 16 combinations of TCP's SEG_*, or UDP, without or with an Initial.
+ */
 #define UDP_PACKET 16
-#define N_PACKETS 17
+#define INITIAL_PACKET 17
+#define N_PACKETS 18
 
 static enum learn_kind kind_of_packet(unsigned packet)
 {
 	if (packet == UDP_PACKET)
 		return LEARN_DATAGRAM;
+	if (packet == INITIAL_PACKET)
+		return LEARN_INITIAL;
 	if (packet & SEG_RST)
 		return LEARN_RST;
 	if (packet & SEG_SYN)
@@ -116,38 +120,48 @@ static bool give(struct learn_burst *b, const struct lookup *f, unsigned packet)
 {
 	if (packet == UDP_PACKET)
 		return learn_packet(&learn, b, f, IPPROTO_UDP, 0);
+	if (packet == INITIAL_PACKET)
+		return learn_packet(&learn, b, f, IPPROTO_UDP, SEG_INITIAL);
 	return learn_packet(&learn, b, f, IPPROTO_TCP, (uint8_t)packet);
 }
 
-/* Rows by what the seen cache says, columns by kind (SYN DATA ACK FIN RST DATAGRAM): the ring (O,
- * D, R or - for silence) and the phase that the entry has afterwards (s, e, c). */
+/* Rows by what the seen cache says, columns by kind (SYN DATA ACK FIN RST DATAGRAM INITIAL): the
+ * ring (O, D, R or - for silence) and the phase that the entry has afterwards (s, e, c). */
 struct seen_row {
 	const char *says;
 	uint8_t phase; /* SEEN_NONE: does not hold the flow */
 	bool same_dip, fresh;
-	const char *expect[6];
+	const char *expect[7];
 };
 
 static const struct seen_row rows_flow[] = {
-	{"nothing", SEEN_NONE, false, false, {"Os", "Re", "Re", "Oc", "Oc", "De"}},
-	{"syn", SEEN_SYN, true, true, {"Os", "Oe", "Oe", "Oc", "Oc", "Oe"}},
-	{"established", SEEN_ESTABLISHED, true, true, {"Os", "-e", "-e", "Oc", "Oc", "-e"}},
-	{"closing", SEEN_CLOSING, true, true, {"Os", "Oe", "-c", "-c", "-c", "Oe"}},
-	{"old syn", SEEN_SYN, true, false, {"Os", "Oe", "Oe", "Oc", "Oc", "Oe"}},
-	{"old established", SEEN_ESTABLISHED, true, false, {"Os", "Re", "Re", "Oc", "Oc", "De"}},
-	{"old closing", SEEN_CLOSING, true, false, {"Os", "Oe", "Rc", "Oc", "Oc", "Oe"}},
-	{"moved syn", SEEN_SYN, false, true, {"Os", "Oe", "Oe", "Oc", "Oc", "Oe"}},
-	{"moved", SEEN_ESTABLISHED, false, true, {"Os", "Oe", "Oe", "Oc", "Oc", "Oe"}},
-	{"moved closing", SEEN_CLOSING, false, true, {"Os", "Oe", "Oc", "Oc", "Oc", "Oe"}},
-	{"old moved", SEEN_ESTABLISHED, false, false, {"Os", "Oe", "Oe", "Oc", "Oc", "Oe"}},
+	{"nothing", SEEN_NONE, false, false, {"Os", "Re", "Re", "Oc", "Oc", "De", "Oe"}},
+	{"syn", SEEN_SYN, true, true, {"Os", "Oe", "Oe", "Oc", "Oc", "Oe", "Oe"}},
+	{"established", SEEN_ESTABLISHED, true, true, {"Os", "-e", "-e", "Oc", "Oc", "-e", "Oe"}},
+	{"closing", SEEN_CLOSING, true, true, {"Os", "Oe", "-c", "-c", "-c", "Oe", "Oe"}},
+	{"old syn", SEEN_SYN, true, false, {"Os", "Oe", "Oe", "Oc", "Oc", "Oe", "Oe"}},
+	{"old established",
+	 SEEN_ESTABLISHED,
+	 true,
+	 false,
+	 {"Os", "Re", "Re", "Oc", "Oc", "De", "Oe"}},
+	{"old closing", SEEN_CLOSING, true, false, {"Os", "Oe", "Rc", "Oc", "Oc", "Oe", "Oe"}},
+	{"moved syn", SEEN_SYN, false, true, {"Os", "Oe", "Oe", "Oc", "Oc", "Oe", "Oe"}},
+	{"moved", SEEN_ESTABLISHED, false, true, {"Os", "Oe", "Oe", "Oc", "Oc", "Oe", "Oe"}},
+	{"moved closing", SEEN_CLOSING, false, true, {"Os", "Oe", "Oc", "Oc", "Oc", "Oe", "Oe"}},
+	{"old moved", SEEN_ESTABLISHED, false, false, {"Os", "Oe", "Oe", "Oc", "Oc", "Oe", "Oe"}},
 };
 
 static const struct seen_row rows_client[] = {
-	{"nothing", SEEN_NONE, false, false, {"Oe", "Re", "Re", "Re", "Re", "De"}},
-	{"established", SEEN_ESTABLISHED, true, true, {"-e", "-e", "-e", "-e", "-e", "-e"}},
-	{"old established", SEEN_ESTABLISHED, true, false, {"Oe", "Re", "Re", "Re", "Re", "De"}},
-	{"moved", SEEN_ESTABLISHED, false, true, {"Oe", "Oe", "Oe", "Oe", "Oe", "Oe"}},
-	{"old moved", SEEN_ESTABLISHED, false, false, {"Oe", "Oe", "Oe", "Oe", "Oe", "Oe"}},
+	{"nothing", SEEN_NONE, false, false, {"Oe", "Re", "Re", "Re", "Re", "De", "Oe"}},
+	{"established", SEEN_ESTABLISHED, true, true, {"-e", "-e", "-e", "-e", "-e", "-e", "-e"}},
+	{"old established",
+	 SEEN_ESTABLISHED,
+	 true,
+	 false,
+	 {"Oe", "Re", "Re", "Re", "Re", "De", "Oe"}},
+	{"moved", SEEN_ESTABLISHED, false, true, {"Oe", "Oe", "Oe", "Oe", "Oe", "Oe", "Oe"}},
+	{"old moved", SEEN_ESTABLISHED, false, false, {"Oe", "Oe", "Oe", "Oe", "Oe", "Oe", "Oe"}},
 };
 
 static void check_cell(const struct seen_row *row, unsigned packet, uint32_t now_ms,
@@ -279,6 +293,8 @@ static const struct loss losses[] = {
 	{"rst", SEG_RST, SEEN_SYN, 3, 0, RING_OPENING, false},
 	{"payload after fin", SEG_PAYLOAD, SEEN_CLOSING, 3, 0, RING_OPENING, false},
 	{"ack elsewhere", 0, SEEN_ESTABLISHED, 4, 0, RING_OPENING, true},
+	{"new initial", INITIAL_PACKET, SEEN_NONE, 0, 0, RING_OPENING, true},
+	{"initial again", INITIAL_PACKET, SEEN_ESTABLISHED, 3, 0, RING_OPENING, true},
 	{"new datagram", UDP_PACKET, SEEN_NONE, 0, 0, RING_DATAGRAM, true},
 	/* scenario 7: the tuple comes back after its time-out, its stale entry still there */
 	{"late datagram", UDP_PACKET, SEEN_ESTABLISHED, 3, 70000, RING_DATAGRAM, true},
