@@ -86,7 +86,13 @@ static int free_vip_slot(const struct control *c, const struct batch *b)
 	return -1;
 }
 
-/* Another VIP with the same match, or an overlapping one whose flows would be taken over. */
+/* How specific a match is: of two that a packet fits, the higher one takes it (snapshot_match). */
+static int match_rank(const struct vip_match *m)
+{
+	return (m->port != 0) * 2 + (m->protocol != VIP_ANY);
+}
+
+/* Another VIP with the same match, or one whose flows the new one would take over. */
 static bool vip_collides(struct control *c, struct batch *b, const struct vip_conf *conf,
 			 struct control_request *r)
 {
@@ -104,6 +110,7 @@ static bool vip_collides(struct control *c, struct batch *b, const struct vip_co
 			return true;
 		}
 		if (!r->force && v->flows.n &&
+		    match_rank(&conf->match) > match_rank(&other->conf.match) &&
 		    vip_match_overlaps(&conf->match, &other->conf.match)) {
 			field_errors_add(&r->errors, "/address", "overlap",
 					 "VIP \"%s\" overlaps and has %u known flows",

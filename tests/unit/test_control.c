@@ -419,6 +419,36 @@ START_TEST(requests_are_refused_by_name)
 }
 END_TEST
 
+static void put_match(const char *id, uint16_t port, enum vip_protocol protocol, bool force,
+		      enum control_status want)
+{
+	struct control_request r = {.op = OP_VIP_PUT, .force = force};
+
+	snprintf(r.vip, sizeof(r.vip), "%s", id);
+	vip_conf_defaults(&r.vip_edit.conf);
+	r.vip_edit.members = VIP_M_ADDRESS | VIP_M_PORT | VIP_M_PROTOCOL;
+	r.vip_edit.conf.match = (struct vip_match){frames_ip(WORLD_VIP_ADDRESS), port, protocol};
+	world_request(w, &r);
+	ck_assert_msg(r.status == want, "%s: status %d, not %d", id, r.status, want);
+}
+
+/* Only a VIP that would take packets away from known flows is refused. */
+START_TEST(an_overlap_is_refused_only_where_it_could_move_flows)
+{
+	w = world_new(1, 65536);
+	put_match("port-any", 80, VIP_ANY, false, CONTROL_CREATED);
+	world_put_dip(w, "port-any", 1, 10, CONTROL_CREATED);
+	world_tcp(w, 0, 1, FRAMES_SYN, 0);
+	world_settle(w);
+	put_match("any-any", 0, VIP_ANY, false, CONTROL_CREATED);
+	put_match("any-tcp", 0, VIP_TCP, false, CONTROL_CREATED);
+	put_match("other", 81, VIP_TCP, false, CONTROL_CREATED);
+	put_match("port-tcp", 80, VIP_TCP, false, CONTROL_CONFLICT);
+	put_match("port-tcp", 80, VIP_TCP, true, CONTROL_CREATED);
+	end();
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("control");
@@ -439,6 +469,7 @@ int main(void)
 	tcase_add_test(t, floods_push_out_only_their_like);
 	tcase_add_test(t, indexes_rest_before_they_are_used_again);
 	tcase_add_test(t, requests_are_refused_by_name);
+	tcase_add_test(t, an_overlap_is_refused_only_where_it_could_move_flows);
 	suite_add_tcase(s, t);
 	SRunner *r = srunner_create(s);
 	srunner_run_all(r, CK_ENV);
