@@ -106,7 +106,7 @@ $(BUILD)/gen/%.skel.h: $(BUILD)/forwarder/io/%.bpf.o
 $(BUILD)/unit/%: $(BUILD)/obj/tests/unit/%.o $(SUPPORT) $(LIB)
 	$(call say,LD,$@)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(LDFLAGS) -o $@ $< $(SUPPORT) $(LIB) $(LDLIBS) $(shell pkg-config --libs check)
+	$(Q)$(CC) $(LDFLAGS) -fno-lto -o $@ $< $(SUPPORT) $(LIB) $(LDLIBS) $(shell pkg-config --libs check)
 
 $(BUILD)/bench/%: $(BUILD)/obj/tests/bench/%.o $(SUPPORT) $(LIB)
 	$(call say,LD,$@)
