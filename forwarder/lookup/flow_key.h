@@ -20,12 +20,22 @@ static ALWAYS_INLINE bool flow_key_equal(const struct flow_key *x, const struct 
 	return memcmp(x, y, sizeof(*x)) == 0;
 }
 
+/** One word more into the state of flow_key_hash. */
+static ALWAYS_INLINE uint64_t flow_key_mix(uint64_t h, uint64_t word, uint64_t secret)
+{
+	h ^= word;
+	h ^= h >> 32;
+	h *= 0xd6e8feb86659fd93u;
+	h ^= h >> 29;
+	return h * secret;
+}
+
 /** 64-bit hash of a key under a VIP's secret seed: multiply, xor and shift only, so that the same
  *  function can run in eBPF. Passes the avalanche, chi-squared and differential tests of tests/unit.
  *  The second multiplier of each round is secret. With two constants there the pair of differences
  *  {bit 63, bit 31} in one word would leave the round as 2^63 +- 2^34 * constant, for every seed, and
- *  a chosen difference in the next word would cancel that once in about a thousand keys. With a
- *  secret multiplier at least 30 of its bits decide what must be cancelled. Thread: any. */
+ *  a chosen difference in the next word would cancel that once in some thousand keys. With a secret
+ *  multiplier at least 30 of its bits decide what must be cancelled. Thread: any. */
 static ALWAYS_INLINE uint64_t flow_key_hash(const struct flow_key *key, uint64_t seed)
 {
 	uint64_t secret = (seed ^ 0x9fb21c651e98df25u) | 1;
@@ -33,15 +43,11 @@ static ALWAYS_INLINE uint64_t flow_key_hash(const struct flow_key *key, uint64_t
 	uint64_t h = seed;
 
 	memcpy(w, key, sizeof(w));
-	/* The first word of an IPv4 key is 0: its round would say nothing. */
-	for (int i = w[0] ? 0 : 1; i < 3; i++) {
-		h ^= w[i];
-		h ^= h >> 32;
-		h *= 0xd6e8feb86659fd93u;
-		h ^= h >> 29;
-		h *= secret;
-	}
-	return FAULT_HASH(h ^ (h >> 32));
+	if (w[0]) /* 0 in IPv4 keys: it would say nothing */
+		h = flow_key_mix(h, w[0], secret);
+	h = flow_key_mix(h, w[1], secret);
+	h = flow_key_mix(h, w[2], secret);
+	return h ^ (h >> 32);
 }
 
 /** Home Dcode of hash h in a table of n (a power of two) Dcodes. Growing the table by doubling

@@ -409,21 +409,13 @@ START_TEST(test_exact)
 }
 END_TEST
 
-/* The second word of a key that, under a known seed, brings the hash to the state that another key
- * reached after its second word's entry. Mirrors one round of flow_key_hash. */
+/* The state of the hash after the first word, under a seed that is known. */
 static uint64_t after_first_word(uint64_t w, uint64_t seed)
 {
-	uint64_t h = seed;
-
-	if (!w)
-		return h;
-	h ^= w;
-	h ^= h >> 32;
-	h *= 0xd6e8feb86659fd93u;
-	h ^= h >> 29;
-	return h * ((seed ^ 0x9fb21c651e98df25u) | 1);
+	return w ? flow_key_mix(seed, w, (seed ^ 0x9fb21c651e98df25u) | 1) : seed;
 }
 
+/* Another first word, and the second word that makes up for it. */
 static void make_equal_hash(const struct flow_key *key, uint64_t seed, struct flow_key *other)
 {
 	uint64_t w[3];
