@@ -5,7 +5,7 @@ RUN_PACKAGES := gcc make pkg-config clang llvm bpftool libc6-dev linux-libc-dev 
 	libelf-dev zlib1g-dev libmnl-dev libmicrohttpd-dev libjansson-dev libsqlite3-dev \
 	libcurl4-gnutls-dev libgnutls28-dev iproute2 ethtool procps util-linux curl jq nginx-light
 TEST_PACKAGES := check python3 python3-yaml wrk iperf3 iputils-ping clang-format clang-tidy cppcheck \
-	libclang-rt-14-dev openssl
+	libclang-rt-14-dev openssl prometheus
 
 BUILD ?= build
 V ?= 0
