@@ -5,7 +5,7 @@ RUN_PACKAGES := gcc make pkg-config clang llvm bpftool libc6-dev linux-libc-dev 
 	libelf-dev zlib1g-dev libmnl-dev libmicrohttpd-dev libjansson-dev libsqlite3-dev \
 	libcurl4-gnutls-dev libgnutls28-dev iproute2 ethtool procps util-linux curl jq nginx-light
 TEST_PACKAGES := check python3 python3-yaml wrk iperf3 iputils-ping clang-format clang-tidy cppcheck \
-	libclang-rt-14-dev openssl prometheus
+	libclang-rt-14-dev openssl prometheus spin
 
 BUILD ?= build
 V ?= 0
@@ -28,7 +28,7 @@ LDFLAGS += -pthread $(SANITIZE)
 LDLIBS += -lxdp -lbpf -lmnl -lmicrohttpd -ljansson -lsqlite3 -lgnutls -lm
 
 LIB_SRC := $(wildcard forwarder/base/*.c forwarder/lookup/*.c forwarder/packet/*.c \
-	forwarder/worker/*.c forwarder/control/*.c schema/*.c api/server/*.c) \
+	forwarder/worker/*.c forwarder/control/*.c schema/*.c api/server/*.c api/client/agent_*.c) \
 	$(filter-out %.bpf.c,$(wildcard forwarder/io/*.c))
 UNIT_SRC := $(wildcard tests/unit/test_*.c)
 BENCH_SRC := $(wildcard tests/bench/bench_*.c)
@@ -46,12 +46,13 @@ TEST_BPF := $(patsubst %.bpf.c,$(BUILD)/%.bpf.o,$(TEST_BPF_SRC))
 UNIT := $(patsubst tests/unit/%.c,$(BUILD)/unit/%,$(UNIT_SRC))
 BENCH := $(patsubst tests/bench/%.c,$(BUILD)/bench/%,$(BENCH_SRC))
 BIN := $(BUILD)/bin/concuryd
+AGENT := $(BUILD)/bin/concury-agent
 
 .DELETE_ON_ERROR:
 .PHONY: all help deps deps-test unit demo demo-clean check layers asan tsan bench lint format clean \
 	unit-build bench-build
 
-all: $(BIN) ## Build concuryd (build/bin/concuryd)
+all: $(BIN) $(AGENT) ## Build concuryd and concury-agent (build/bin/)
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -66,6 +67,11 @@ $(BIN): $(call obj,$(MAIN_SRC)) $(LIB)
 	$(call say,LD,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS) $(LTO_LINK) -o $@ $^ $(LDLIBS)
+
+$(AGENT): $(call obj,api/client/agent.c) $(LIB)
+	$(call say,LD,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(LDFLAGS) $(LTO_LINK) -o $@ $^ -lcurl $(LDLIBS)
 
 $(LIB): $(call obj,$(LIB_SRC))
 	$(call say,AR,$@)

@@ -26,6 +26,7 @@ step() {
 
 step build "${make[@]}" all unit-build bench-build
 "${make[@]}" unit
+tests/run.sh model tests/model/*.sh
 step layers tests/layers.sh
 step lint tests/lint.sh
 step asan "${make[@]}" asan

@@ -22,7 +22,10 @@
  *
  * A sleeper in port_sleep counts as parked without being waked: when it wakes up by itself, it
  * finds HOLD and waits on the futex. A RUNNING worker that meets HOLD on its way to sleep parks
- * instead. */
+ * instead.
+ *
+ * tests/model/park.pml is this protocol as a model that spin checks in every state; W1.., C1.. and
+ * S1.. below name its steps. */
 #include "worker/worker.h"
 
 #include <assert.h>
@@ -88,16 +91,16 @@ static uint32_t state_set(struct worker *w, enum worker_state to)
 /* From any other state to RUNNING as soon as there is no hold; false if the worker shall end. */
 static bool enter_running(struct worker *w)
 {
-	uint32_t word = atomic_load(&w->state);
+	uint32_t word = atomic_load(&w->state); /* W1 */
 
 	for (;;) {
-		if (word & WORKER_QUIT)
+		if (word & WORKER_QUIT) /* W2 */
 			return false;
-		if (word & WORKER_HOLD) {
+		if (word & WORKER_HOLD) { /* W3 */
 			word_wait(&w->state, word, NULL);
 			word = atomic_load(&w->state);
 		} else if (atomic_compare_exchange_weak(&w->state, &word, WORKER_RUNNING)) {
-			return true;
+			return true; /* W4 */
 		}
 	}
 }
@@ -135,10 +138,10 @@ unsigned worker_round(struct worker *w)
 /* Between two rounds, HOLD or QUIT seen. */
 static bool park(struct worker *w)
 {
-	uint32_t word = state_set(w, WORKER_PARKED);
+	uint32_t word = state_set(w, WORKER_PARKED); /* W9 */
 
 	if (word & WORKER_HOLD)
-		word_wake(&w->state);
+		word_wake(&w->state); /* W10 */
 	return enter_running(w);
 }
 
@@ -146,10 +149,10 @@ static bool sleep_until_traffic(struct worker *w)
 {
 	uint32_t word = WORKER_RUNNING;
 
-	if (!atomic_compare_exchange_strong(&w->state, &word, WORKER_ASLEEP))
+	if (!atomic_compare_exchange_strong(&w->state, &word, WORKER_ASLEEP)) /* W7 */
 		return park(w);
 	counter_add(&w->counters->sleeps, 1);
-	port_sleep(w->port, SLEEP_MS);
+	port_sleep(w->port, SLEEP_MS); /* W8 */
 	return enter_running(w);
 }
 
@@ -160,16 +163,16 @@ void worker_run(struct worker *w)
 
 	while (running) {
 		FAULT_POINT();
-		if (atomic_load(&w->state) != WORKER_RUNNING) {
+		if (atomic_load(&w->state) != WORKER_RUNNING) { /* W5 */
 			running = park(w);
-		} else if (worker_round(w) != 0) {
+		} else if (worker_round(w) != 0) { /* W6 */
 			idle = 0;
 		} else if (++idle >= IDLE_ROUNDS) {
 			idle = 0;
 			running = sleep_until_traffic(w);
 		}
 	}
-	state_set(w, WORKER_STOPPED);
+	state_set(w, WORKER_STOPPED); /* W11 */
 	word_wake(&w->state);
 }
 
@@ -263,10 +266,10 @@ void worker_stop(struct worker *w)
 {
 	if (!w->started)
 		return;
-	atomic_fetch_or(&w->state, WORKER_QUIT);
-	word_wake(&w->state);
-	port_wake(w->port);
-	pthread_join(w->thread, NULL);
+	atomic_fetch_or(&w->state, WORKER_QUIT); /* S1 */
+	word_wake(&w->state);			 /* S2 */
+	port_wake(w->port);			 /* S3 */
+	pthread_join(w->thread, NULL);		 /* S4 */
 	w->started = false;
 }
 
@@ -276,7 +279,7 @@ void worker_stop(struct worker *w)
 void workers_hold(struct worker *const *w, unsigned n)
 {
 	for (unsigned i = 0; i < n; i++)
-		atomic_fetch_or(&w[i]->state, WORKER_HOLD);
+		atomic_fetch_or(&w[i]->state, WORKER_HOLD); /* C1 */
 }
 
 bool workers_parked(struct worker *const *w, unsigned n)
@@ -291,7 +294,7 @@ bool workers_parked(struct worker *const *w, unsigned n)
 static bool wait_parked(struct worker *w, uint64_t deadline_ns)
 {
 	for (unsigned spins = 0;; spins++) {
-		uint32_t word = atomic_load(&w->state);
+		uint32_t word = atomic_load(&w->state); /* C2 */
 		if (state_of(word) != WORKER_RUNNING)
 			return true;
 		if (spins < WAIT_SPINS) {
@@ -326,13 +329,14 @@ int workers_wait_parked(struct worker *const *w, unsigned n, int timeout_ms)
 void workers_release(struct worker *const *w, unsigned n)
 {
 	for (unsigned i = 0; i < n; i++) {
-		atomic_fetch_and(&w[i]->state, ~WORKER_HOLD);
-		word_wake(&w[i]->state);
+		atomic_fetch_and(&w[i]->state, ~WORKER_HOLD); /* C5 */
+		word_wake(&w[i]->state);		      /* C6 */
 	}
 }
 
 void worker_set_snapshot(struct worker *w, const struct snapshot *s)
 {
 	assert(workers_parked(&w, 1) || FAULT(swap_unparked));
+	/* C4 (C3, the drain, is control's) */
 	atomic_store_explicit(&w->snapshot, s, memory_order_release);
 }
