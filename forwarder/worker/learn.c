@@ -166,7 +166,9 @@ static ALWAYS_INLINE enum seen_phase phase_after(enum learn_kind kind, enum seen
 	case LEARN_RST:
 		return SEEN_CLOSING;
 	case LEARN_ACK:
-		return was == SEEN_CLOSING ? SEEN_CLOSING : SEEN_ESTABLISHED;
+		if (was == SEEN_NONE)
+			return SEEN_ACKED;
+		return was == SEEN_CLOSING || was == SEEN_ACKED ? was : SEEN_ESTABLISHED;
 	default:
 		return SEEN_ESTABLISHED;
 	}
@@ -259,11 +261,13 @@ bool learn_packet(struct learn *l, struct learn_burst *b, const struct lookup *f
 	enum seen_phase phase = phase_after(kind, held ? e->phase : SEEN_NONE, per_client);
 	bool same_dip = held && e->dip == f->dip;
 	bool same = same_dip && e->phase == phase;
+	/* Payload after a bare ACK of an unknown flow: as good as unseen. */
+	bool settles = same_dip && e->phase == SEEN_ACKED && phase == SEEN_ESTABLISHED;
 	enum learn_ring_id ring;
 
 	/* Every SYN and Initial is told: it dates the flow's opening, and a new connection on an
 	 * old tuple looks just like the first one sent again. */
-	if ((learn_kind_opens(kind) && !per_client) || (held && !same))
+	if ((learn_kind_opens(kind) && !per_client) || (held && !same && !settles))
 		ring = RING_OPENING;
 	else if (same && b->now_ms - e->time_ms <= f->vip->refresh_ms)
 		return true;

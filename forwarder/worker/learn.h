@@ -74,7 +74,9 @@ bool learn_ring_push(struct learn_ring *r, const struct learn_record *rec);
 
 /* --- the seen cache ------------------------------------------------------------------------------ */
 
-enum seen_phase { SEEN_NONE, SEEN_SYN, SEEN_ESTABLISHED, SEEN_CLOSING };
+/* ACKED: all that was seen is a bare ACK, which leaves open whether the flow is closing: payload must be
+ * told, since it would revive it. */
+enum seen_phase { SEEN_NONE, SEEN_SYN, SEEN_ESTABLISHED, SEEN_CLOSING, SEEN_ACKED };
 
 /** Direct-mapped by the hash; written or renewed only once the flow's record is in a ring. */
 struct seen_entry {

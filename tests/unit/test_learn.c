@@ -126,7 +126,7 @@ static bool give(struct learn_burst *b, const struct lookup *f, unsigned packet)
 }
 
 /* Rows by what the seen cache says, columns by kind (SYN DATA ACK FIN RST DATAGRAM INITIAL): the
- * ring (O, D, R or - for silence) and the phase that the entry has afterwards (s, e, c). */
+ * ring (O, D, R or - for silence) and the phase that the entry has afterwards (s, e, c, a). */
 struct seen_row {
 	const char *says;
 	uint8_t phase; /* SEEN_NONE: does not hold the flow */
@@ -135,10 +135,13 @@ struct seen_row {
 };
 
 static const struct seen_row rows_flow[] = {
-	{"nothing", SEEN_NONE, false, false, {"Os", "Re", "Re", "Oc", "Oc", "De", "Oe"}},
+	{"nothing", SEEN_NONE, false, false, {"Os", "Re", "Ra", "Oc", "Oc", "De", "Oe"}},
 	{"syn", SEEN_SYN, true, true, {"Os", "Oe", "Oe", "Oc", "Oc", "Oe", "Oe"}},
 	{"established", SEEN_ESTABLISHED, true, true, {"Os", "-e", "-e", "Oc", "Oc", "-e", "Oe"}},
 	{"closing", SEEN_CLOSING, true, true, {"Os", "Oe", "-c", "-c", "-c", "Oe", "Oe"}},
+	{"acked", SEEN_ACKED, true, true, {"Os", "Re", "-a", "Oc", "Oc", "De", "Oe"}},
+	{"old acked", SEEN_ACKED, true, false, {"Os", "Re", "Ra", "Oc", "Oc", "De", "Oe"}},
+	{"moved acked", SEEN_ACKED, false, true, {"Os", "Oe", "Oa", "Oc", "Oc", "Oe", "Oe"}},
 	{"old syn", SEEN_SYN, true, false, {"Os", "Oe", "Oe", "Oc", "Oc", "Oe", "Oe"}},
 	{"old established",
 	 SEEN_ESTABLISHED,
@@ -167,7 +170,7 @@ static const struct seen_row rows_client[] = {
 static void check_cell(const struct seen_row *row, unsigned packet, uint32_t now_ms,
 		       uint32_t age_ms)
 {
-	static const char ring_letter[] = "ODR", phase_letter[] = "?sec";
+	static const char ring_letter[] = "ODR", phase_letter[] = "?seca";
 	enum learn_kind kind = kind_of_packet(packet);
 	const char *expect = row->expect[kind - LEARN_SYN];
 	struct lookup f = flow(rng(), 3);
@@ -403,7 +406,10 @@ static void model_told(unsigned i, uint16_t dip, char phase, uint64_t now_ms)
 			model[k].held = false;
 	model[i].held = true;
 	model[i].dip = dip;
-	model[i].phase = phase == 's' ? SEEN_SYN : phase == 'e' ? SEEN_ESTABLISHED : SEEN_CLOSING;
+	model[i].phase = phase == 's'	? SEEN_SYN
+			 : phase == 'e' ? SEEN_ESTABLISHED
+			 : phase == 'c' ? SEEN_CLOSING
+					: SEEN_ACKED;
 	model[i].time_ms = now_ms;
 }
 
