@@ -2,9 +2,11 @@
  *
  * A kept state file holds every flow that the last process knew, and its rings what it had not
  * applied yet; flows are checked against the VIP's seed and DIPs, so a torn or foreign slot is
- * freed. Without one, the pins of the database become known established flows: they are the only
- * flows that their hash alone would not place right. Every VIP is then planned and committed anew,
- * so whatever a crash left between commit and publish is healed before the first packet. */
+ * freed. The pins of the database become known established flows unless they are known already:
+ * they are the only flows that their hash alone would not place right. (A kept file does not make
+ * them known for sure: the process that made it may have died before it got so far.) Every VIP is
+ * then planned and committed anew, so whatever a crash left between commit and publish is healed
+ * before the first packet. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -169,12 +171,12 @@ int control_boot(struct control *c, struct persist_state *boot, struct error *er
 		rc = boot_vip(c, &boot->vips[i]);
 	if (rc == 0 && kept)
 		rc = boot_slots(c);
-	for (unsigned i = 0; rc == 0 && !kept && i < boot->n_vips; i++)
-		boot_pins(c, c->vips[boot->vips[i].slot], &boot->vips[i]);
 	if (rc)
 		return error_set(err, rc, "out of memory while taking over the saved state");
 	if (kept)
 		control_drain_leftovers(c);
+	for (unsigned i = 0; i < boot->n_vips; i++)
+		boot_pins(c, c->vips[boot->vips[i].slot], &boot->vips[i]);
 	if (c->n_vips && !kept)
 		c->hold_until_ms = clock_now_ms() + HOLD_MS;
 	c->floor_ms = (uint32_t)clock_now_ms();
