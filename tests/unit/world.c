@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "io/port_mem.h"
+#include "tests/unit/mem_store.h"
 
 static uint64_t clock_ns = 1000ull * 3600 * 1000000;
 
@@ -35,57 +36,15 @@ uint64_t world_now_ms(void)
 /* --- the store
  * ------------------------------------------------------------------------------------- */
 
-static void *copy(const void *p, size_t n)
-{
-	void *q = malloc(n + 1);
-
-	assert(q);
-	if (n)
-		memcpy(q, p, n);
-	return q;
-}
-
-static struct persist_vip copy_vip(const struct persist_vip *v)
-{
-	struct persist_vip c = *v;
-
-	c.dcodes = copy(v->dcodes, v->n_dcodes * sizeof(*v->dcodes));
-	c.pins = copy(v->pins, v->n_pins * sizeof(*v->pins));
-	c.dips = copy(v->dips, v->n_dips * sizeof(*v->dips));
-	return c;
-}
-
-static void disk_remove(struct persist_state *d, uint32_t uid)
-{
-	for (unsigned i = 0; i < d->n_vips; i++) {
-		if (d->vips[i].uid != uid)
-			continue;
-		persist_vip_free(&d->vips[i]);
-		d->vips[i] = d->vips[--d->n_vips];
-	}
-}
-
 static void store_submit(void *ctx, const struct persist_txn *txn)
 {
 	struct world *w = ctx;
-	struct persist_state *d = &w->disk;
 
 	w->n_commits++;
 	if (w->on_submit)
 		w->on_submit(w);
-	if (w->fail_commit)
-		return;
-	d->generation = txn->generation;
-	d->next_dip_uid = txn->next_dip_uid;
-	d->next_vip_uid = txn->next_vip_uid;
-	for (unsigned i = 0; i < txn->n_delete; i++)
-		disk_remove(d, txn->delete_uids[i]);
-	for (unsigned i = 0; i < txn->n_put; i++) {
-		disk_remove(d, txn->put[i]->uid);
-		d->vips = realloc(d->vips, (d->n_vips + 1) * sizeof(*d->vips));
-		assert(d->vips);
-		d->vips[d->n_vips++] = copy_vip(txn->put[i]);
-	}
+	if (!w->fail_commit)
+		mem_store_commit(&w->disk, txn);
 }
 
 static int store_poll(void *ctx, struct error *err)
@@ -95,17 +54,6 @@ static int store_poll(void *ctx, struct error *err)
 	if (w->on_poll)
 		w->on_poll(w);
 	return w->fail_commit ? error_set(err, -w->fail_commit, "told to fail") : 1;
-}
-
-static struct persist_state disk_read(const struct persist_state *d)
-{
-	struct persist_state s = *d;
-
-	s.vips = malloc((d->n_vips + 1) * sizeof(*s.vips));
-	assert(s.vips);
-	for (unsigned i = 0; i < d->n_vips; i++)
-		s.vips[i] = copy_vip(&d->vips[i]);
-	return s;
 }
 
 /* --- next hops and steering
@@ -202,7 +150,7 @@ static void world_start(struct world *w)
 		.n_ifaces = 1,
 		.ifindexes = {1},
 	};
-	struct persist_state boot = disk_read(&w->disk);
+	struct persist_state boot = mem_store_read(&w->disk);
 	w->n_steered = 0;
 	if (control_new(&cc, &boot, &w->control, &err)) {
 		fprintf(stderr, "%s\n", err.message);

@@ -1,0 +1,10 @@
+/* A database in memory for tests: what the last commit left. */
+#pragma once
+
+#include "control/persist.h"
+
+/** Carry out a transaction. */
+void mem_store_commit(struct persist_state *disk, const struct persist_txn *txn);
+
+/** A copy of all of it, as a start reads it: persist_state_free. */
+struct persist_state mem_store_read(const struct persist_state *disk);
