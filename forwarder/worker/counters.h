@@ -4,6 +4,7 @@
 
 #include <stdatomic.h>
 
+#include "base/fault.h"
 #include "io/port.h"
 
 /*           name            what it means */
@@ -36,7 +37,7 @@ struct traffic_counter {
 	_Atomic uint64_t bytes;
 };
 
-#define DIP_COUNTERS_MAX 65536 /* dip_view.counter is below this */
+#define DIP_COUNTERS_MAX SIM_SIZE(65536, 1024) /* dip_view.counter is below this */
 
 /** All counters of one worker. dips is a hugemem array of DIP_COUNTERS_MAX. Counters only grow; who
  *  takes over a DIP counter subtracts what it found (control does). */

@@ -1,0 +1,412 @@
+#include "tests/sim/box.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "io/port_mem.h"
+#include "schema/store_check.h"
+#include "tests/sim/memory.h"
+#include "tests/unit/mem_store.h"
+
+static uint64_t clock_ns;
+static struct prng entropy;
+
+static uint64_t now_ns(void)
+{
+	return clock_ns;
+}
+
+int64_t box_wall_s(void)
+{
+	return 1700000000 + (int64_t)(clock_ns / 1000000000u);
+}
+
+uint64_t box_now_ms(void)
+{
+	return clock_ns / 1000000u;
+}
+
+void box_advance_ms(uint64_t ms)
+{
+	clock_ns += ms * 1000000u;
+}
+
+static void fill(void *buf, size_t n)
+{
+	for (uint8_t *p = buf; n > 0; n--)
+		*p++ = (uint8_t)prng_u64(&entropy);
+}
+
+/* --- the disk: a commit is written some polls after its submit, and seen to be some polls later
+ * --- */
+
+static void disk_submit(void *ctx, const struct persist_txn *txn)
+{
+	struct box *b = ctx;
+	struct error err;
+	int rc = store_txn_check(txn, "sim", &err);
+
+	if (rc) {
+		fprintf(stderr, "a transaction that the store would refuse: %s\n", err.message);
+		abort();
+	}
+	assert(!b->txn);
+	b->txn = txn;
+	b->polls_before = prng_below(&b->random, b->polls_max + 1);
+	b->polls_after = prng_below(&b->random, b->polls_max + 1);
+	b->result = 0;
+	b->n_commits++;
+}
+
+static int sqlite_write(struct box *b)
+{
+	struct persist p = store_persist(b->store);
+	struct pollfd pfd = {.fd = p.done_fd, .events = POLLIN};
+	int rc;
+
+	p.submit(p.ctx, b->txn);
+	while ((rc = p.poll(p.ctx, &b->error)) == 0)
+		(void)poll(&pfd, 1, -1);
+	return rc;
+}
+
+static void disk_write(struct box *b)
+{
+	bool was = memory_of_process(false);
+
+	if (b->fail_commits)
+		b->result = error_set(&b->error, -b->fail_commits, "told to fail");
+	else if (b->sqlite)
+		b->result = sqlite_write(b);
+	else
+		mem_store_commit(&b->disk, b->txn);
+	if (b->result == 0)
+		b->result = 1;
+	memory_of_process(was);
+}
+
+static int disk_poll(void *ctx, struct error *err)
+{
+	struct box *b = ctx;
+
+	assert(b->txn);
+	if (b->result == 0 && b->polls_before > 0) {
+		b->polls_before--;
+		return 0;
+	}
+	if (b->result == 0)
+		disk_write(b);
+	if (b->polls_after > 0) {
+		b->polls_after--;
+		return 0;
+	}
+	b->txn = NULL;
+	if (b->result < 0)
+		*err = b->error;
+	return b->result;
+}
+
+static struct persist_state disk_read(struct box *b)
+{
+	struct persist_state s;
+	struct error err;
+
+	if (!b->sqlite)
+		return mem_store_read(&b->disk);
+	if (store_load(b->store, &s, &err)) {
+		fprintf(stderr, "the database cannot be read: %s\n", err.message);
+		abort();
+	}
+	return s;
+}
+
+static void disk_open(struct box *b)
+{
+	char path[96];
+	struct error err;
+
+	if (!b->sqlite)
+		return;
+	snprintf(path, sizeof(path), "%s.db", b->dir);
+	if (store_open(path, &b->store, &err)) {
+		fprintf(stderr, "the database cannot be opened: %s\n", err.message);
+		abort();
+	}
+}
+
+static void disk_close(struct box *b)
+{
+	store_close(b->store);
+	b->store = NULL;
+	b->txn = NULL;
+}
+
+/* --- next hops and steering ---------------------------------------------------------------- */
+
+static int hops_watch(void *ctx, const struct ip_addr *a)
+{
+	(void)ctx;
+	(void)a;
+	return 0;
+}
+
+static void hops_unwatch(void *ctx, const struct ip_addr *a)
+{
+	(void)ctx;
+	(void)a;
+}
+
+/* A DIP is its own next hop; its MAC address bears the last two bytes of its address. */
+static void hops_get(void *ctx, const struct ip_addr *a, struct next_hop *hop, bool *has_route)
+{
+	(void)ctx;
+	*hop = (struct next_hop){.resolved = true,
+				 .ifindex = 1,
+				 .mtu = 1500,
+				 .dst_mac = {2, 0xd1, 0, 0, a->b[14], a->b[15]},
+				 .src_mac = {2, 0, 0, 0, 0, 2}};
+	*has_route = true;
+}
+
+static bool hops_poll(void *ctx, uint64_t now_ms)
+{
+	(void)ctx;
+	(void)now_ms;
+	return false;
+}
+
+static int steer(void *ctx, const struct vip_match *m, struct error *err)
+{
+	(void)ctx;
+	(void)m;
+	(void)err;
+	return 0;
+}
+
+/* --- one process --------------------------------------------------------------------------- */
+
+/* A sleep ends when the scheduler says so: by a frame, a wake or its time-out. */
+static void port_sleep_routine(struct port *p, int timeout_ms)
+{
+	(void)p;
+	(void)timeout_ms;
+	routine_yield();
+}
+
+static struct port *port_new(const struct box *b)
+{
+	static struct port_driver driver;
+	struct port_mem_config pc = {.n_queues = 1,
+				     .n_ifaces = 1,
+				     .n_frames = 128,
+				     .frame_size = 512,
+				     .headroom = 128,
+				     .tx_ring = b->tx_ring};
+	struct port *p = port_mem_new(&pc);
+
+	assert(p);
+	driver = *p->driver;
+	driver.sleep = port_sleep_routine;
+	p->driver = &driver;
+	return p;
+}
+
+static void control_main(void *arg)
+{
+	struct box *b = arg;
+	struct control_config cc = {
+		.n_workers = b->n_workers,
+		.workers = b->workers,
+		.state = b->state,
+		.persist = {.ctx = b, .submit = disk_submit, .poll = disk_poll, .done_fd = -1},
+		.next_hops = {.fd = -1,
+			      .watch = hops_watch,
+			      .unwatch = hops_unwatch,
+			      .get = hops_get,
+			      .poll = hops_poll},
+		.steering = {.add = steer, .del = steer},
+		.n_ifaces = 1,
+		.ifindexes = {1},
+	};
+	struct persist_state boot = disk_read(b);
+	struct control *c;
+	struct error err;
+
+	if (control_new(&cc, &boot, &c, &err)) {
+		fprintf(stderr, "control does not start: %s\n", err.message);
+		abort();
+	}
+	b->control = c;
+	while (!b->stopping) {
+		if (!control_step(c))
+			b->n_idle++;
+		routine_yield();
+	}
+}
+
+static void worker_main(void *arg)
+{
+	worker_run(arg);
+}
+
+void box_start(struct box *b)
+{
+	struct state_file_config sc = {
+		.dir = b->dir, .n_flows = b->n_flows, .n_workers = b->n_workers};
+	struct error err;
+
+	assert(!b->alive);
+	disk_open(b);
+	if (state_file_open(&sc, &b->state, &err)) {
+		fprintf(stderr, "%s\n", err.message);
+		abort();
+	}
+	memory_of_process(true);
+	for (unsigned i = 0; i < b->n_workers; i++) {
+		struct worker_config wc = {.id = i, .cpu = -1, .checksum = CHECKSUM_KEEP};
+		b->ports[i] = port_new(b);
+		wc.port = b->ports[i];
+		for (int r = 0; r < N_LEARN_RINGS; r++)
+			wc.rings[r] = state_file_ring(b->state, i, r);
+		int rc = worker_new(&wc, &b->workers[i]);
+		assert(rc == 0);
+	}
+	memory_of_process(false);
+	b->stopping = false;
+	b->alive = true;
+	b->control_routine = routine_new(control_main, b);
+}
+
+static void routines_free(struct box *b)
+{
+	routine_free(b->control_routine);
+	b->control_routine = NULL;
+	for (unsigned i = 0; i < BOX_WORKERS_MAX; i++) {
+		routine_free(b->worker_routines[i]);
+		b->worker_routines[i] = NULL;
+	}
+}
+
+static void box_end(struct box *b)
+{
+	routines_free(b);
+	state_file_close(b->state);
+	b->state = NULL;
+	b->control = NULL;
+	b->alive = false;
+	disk_close(b);
+}
+
+void box_stop(struct box *b)
+{
+	box_settle(b);
+	for (unsigned i = 0; i < b->n_workers; i++) {
+		atomic_fetch_or(&b->workers[i]->state, WORKER_QUIT);
+		while (!routine_ended(b->worker_routines[i]))
+			routine_resume(b->worker_routines[i], 1000);
+	}
+	b->stopping = true;
+	while (!routine_ended(b->control_routine))
+		routine_resume(b->control_routine, 1000);
+	control_free(b->control);
+	for (unsigned i = 0; i < b->n_workers; i++) {
+		worker_free(b->workers[i]);
+		port_mem_free(b->ports[i]);
+	}
+	if (memory_held() != 0) {
+		fprintf(stderr, "%zu blocks or descriptors leaked\n", memory_held());
+		abort();
+	}
+	box_end(b);
+}
+
+static void remove_state(const struct box *b)
+{
+	char path[96];
+
+	snprintf(path, sizeof(path), "%s/flows", b->dir);
+	unlink(path);
+	for (unsigned i = 0; i < BOX_WORKERS_MAX; i++) {
+		snprintf(path, sizeof(path), "%s/rings.%u", b->dir, i);
+		unlink(path);
+	}
+}
+
+void box_kill(struct box *b, bool reboot)
+{
+	box_end(b);
+	memory_release();
+	if (reboot)
+		remove_state(b);
+}
+
+void box_run_control(struct box *b, unsigned fuel)
+{
+	routine_resume(b->control_routine, fuel);
+	for (unsigned i = 0; b->control && i < b->n_workers; i++)
+		if (!b->worker_routines[i])
+			b->worker_routines[i] = routine_new(worker_main, b->workers[i]);
+}
+
+void box_run_worker(struct box *b, unsigned i, unsigned fuel)
+{
+	if (b->worker_routines[i])
+		routine_resume(b->worker_routines[i], fuel);
+}
+
+void box_settle(struct box *b)
+{
+	uint64_t idle = b->n_idle;
+
+	for (unsigned n = 0; !b->control || b->n_idle < idle + 2; n++) {
+		assert(n < 100000);
+		box_run_control(b, 1000);
+		for (unsigned i = 0; i < b->n_workers; i++)
+			box_run_worker(b, i, 1000);
+	}
+}
+
+struct box *box_new(uint64_t seed)
+{
+	struct box *b = calloc(1, sizeof(*b));
+
+	assert(b);
+	clock_ns = 1000ull * 3600 * 1000000;
+	entropy = (struct prng){seed ^ 0x656e74726f7079u};
+	clock_set_source(now_ns, box_wall_s);
+	entropy_set_source(fill);
+	b->n_workers = 1;
+	b->n_flows = 4096;
+	b->tx_ring = 64;
+	b->polls_max = 2;
+	b->random = (struct prng){seed ^ 0x626f78u};
+	b->disk = (struct persist_state){.next_dip_uid = 1, .next_vip_uid = 1};
+	snprintf(b->dir, sizeof(b->dir), "/dev/shm/concury-sim.%d", getpid());
+	remove_state(b);
+	return b;
+}
+
+void box_free(struct box *b)
+{
+	static const char *const suffixes[] = {"", "-wal", "-journal", "-shm", ".new"};
+	char path[112];
+
+	if (b->alive)
+		box_stop(b);
+	remove_state(b);
+	rmdir(b->dir);
+	for (size_t i = 0; i < ARRAY_LEN(suffixes); i++) {
+		snprintf(path, sizeof(path), "%s.db%s", b->dir, suffixes[i]);
+		unlink(path);
+	}
+	persist_state_free(&b->disk);
+	free(b);
+	clock_set_source(NULL, NULL);
+	entropy_set_source(NULL);
+}

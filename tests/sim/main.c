@@ -1,0 +1,268 @@
+/* The simulation's program.
+ *
+ *   sim --seeds N [--first S] [--packets P]   N runs of P packets each; prints what it did
+ *   sim --hunt FAULT --seeds N                the same with a rule switched off: one run must fail
+ *   sim --seed S [--until STEP] [--trace]     one run again, to a step
+ *   sim --soak                                runs until stopped
+ *
+ * Each run is a process of its own, two at a time: one that ends in an assertion fails like any
+ * other. */
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/fault.h"
+#include "base/log.h"
+#include "tests/sim/sim.h"
+
+#define PARALLEL 2
+
+struct options {
+	uint64_t first, seeds, packets, until;
+	bool one, trace, soak;
+	int hunt; /* a fault, or -1 */
+};
+
+/* What a run did, in memory that it shares with its parent. */
+struct outcome {
+	bool used;
+	pid_t pid;
+	uint64_t seed, packets, steps, checks, held, moved, dropped;
+	unsigned publishes, kills, reboots, answered, refused;
+	char fault[256];
+};
+
+static const char *const fault_names[] = {
+#define FAULT_NAME(name, text) #name,
+	FAULTS(FAULT_NAME)
+#undef FAULT_NAME
+};
+
+static void run(const struct options *o, uint64_t seed, struct outcome *out)
+{
+	struct sim *s = sim_new(seed);
+	bool good = true;
+
+	if (o->hunt >= 0)
+		fault_on[o->hunt] = true;
+	s->trace = o->trace;
+	while (good && s->n_packets < o->packets && (!o->until || s->step < o->until))
+		good = sim_step(s);
+	if (good && !o->until)
+		sim_end(s);
+	if (s->fault[0] && o->one) {
+		sim_print_events(s);
+		sim_explain(s);
+		printf("seed %lu step %lu: %s\n", (unsigned long)seed, (unsigned long)s->step,
+		       s->fault);
+	}
+	*out = (struct outcome){.used = true,
+				.pid = out->pid,
+				.seed = seed,
+				.packets = s->n_packets,
+				.steps = s->step,
+				.checks = s->model->n_checks,
+				.held = s->model->n_held,
+				.moved = s->model->n_moved,
+				.dropped = s->n_dropped,
+				.publishes = s->n_publishes,
+				.kills = s->n_kills,
+				.reboots = s->n_reboots,
+				.answered = s->n_answered,
+				.refused = s->n_refused};
+	memcpy(out->fault, s->fault, sizeof(out->fault));
+	sim_free(s);
+}
+
+static void start(const struct options *o, uint64_t seed, struct outcome *out)
+{
+	fflush(stdout);
+	*out = (struct outcome){.used = true, .seed = seed};
+	pid_t pid = fork();
+	if (pid == 0) {
+		if (o->hunt >= 0 && !freopen("/dev/null", "w", stderr))
+			_exit(2); /* what it says while a rule is broken is of no interest */
+		run(o, seed, out);
+		_exit(out->fault[0] ? 1 : 0);
+	}
+	out->pid = pid;
+}
+
+/* Wait for any run; NULL when there is none. */
+static struct outcome *reap(struct outcome *outs)
+{
+	int status;
+	pid_t pid = wait(&status);
+
+	for (unsigned i = 0; pid > 0 && i < PARALLEL; i++) {
+		struct outcome *o = &outs[i];
+		if (!o->used || o->pid != pid)
+			continue;
+		if (!WIFEXITED(status))
+			snprintf(o->fault, sizeof(o->fault), "ended by signal %d",
+				 WTERMSIG(status));
+		if (WIFSIGNALED(status)) {
+			char cmd[96];
+			snprintf(cmd, sizeof(cmd), "rm -rf /dev/shm/concury-sim.%d*", pid);
+			if (system(cmd) != 0)
+				printf("%s failed\n", cmd);
+		}
+		return o;
+	}
+	return NULL;
+}
+
+static void add(struct outcome *sum, const struct outcome *o)
+{
+	sum->packets += o->packets;
+	sum->steps += o->steps;
+	sum->checks += o->checks;
+	sum->held += o->held;
+	sum->moved += o->moved;
+	sum->dropped += o->dropped;
+	sum->publishes += o->publishes;
+	sum->kills += o->kills;
+	sum->reboots += o->reboots;
+	sum->answered += o->answered;
+	sum->refused += o->refused;
+}
+
+static double now_s(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
+}
+
+static void print_sum(const struct outcome *s, uint64_t n, double seconds)
+{
+	printf("%lu runs, %lu packets, %lu steps in %.1f s: %lu publishes, %lu changes answered "
+	       "(%lu refused), %lu kills, %lu reboots\n"
+	       "  packets to the same DIP %lu, to another with reason %lu, dropped %lu; flows "
+	       "checked at publishes %lu\n",
+	       (unsigned long)n, (unsigned long)s->packets, (unsigned long)s->steps, seconds,
+	       (unsigned long)s->publishes, (unsigned long)s->answered, (unsigned long)s->refused,
+	       (unsigned long)s->kills, (unsigned long)s->reboots, (unsigned long)s->held,
+	       (unsigned long)s->moved, (unsigned long)s->dropped, (unsigned long)s->checks);
+}
+
+/* Runs until all are done, or one has failed. True if one failed. */
+static bool run_all(const struct options *o)
+{
+	struct outcome *outs = mmap(NULL, PARALLEL * sizeof(*outs), PROT_READ | PROT_WRITE,
+				    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct outcome sum = {0};
+	uint64_t next = o->first, n = 0;
+	double begin = now_s();
+	bool failed = false;
+
+	if (outs == MAP_FAILED)
+		return true;
+	for (unsigned i = 0; i < PARALLEL && i < o->seeds; i++)
+		start(o, next++, &outs[i]);
+	for (struct outcome *out; (out = reap(outs)) != NULL;) {
+		n++;
+		add(&sum, out);
+		if (out->fault[0] && o->hunt >= 0 && !failed)
+			printf("found with seed %lu: %s\n", (unsigned long)out->seed, out->fault);
+		else if (out->fault[0] && o->hunt < 0)
+			printf("seed %lu: %s\n  sim --seed %lu shows it again\n",
+			       (unsigned long)out->seed, out->fault, (unsigned long)out->seed);
+		failed |= out->fault[0] != 0;
+		out->used = false;
+		if (!failed && (o->soak || next < o->first + o->seeds))
+			start(o, next++, out);
+		if (o->soak && n % 200 == 0)
+			print_sum(&sum, n, now_s() - begin);
+	}
+	print_sum(&sum, n, now_s() - begin);
+	munmap(outs, PARALLEL * sizeof(*outs));
+	return failed;
+}
+
+static int fault_by_name(const char *name)
+{
+	for (int i = 0; i < N_FAULTS; i++)
+		if (strcmp(fault_names[i], name) == 0)
+			return i;
+	fprintf(stderr, "no fault is called %s\n", name);
+	exit(2);
+}
+
+static struct options read_options(int argc, char **argv)
+{
+	static const struct option known[] = {{"seeds", required_argument, NULL, 'n'},
+					      {"first", required_argument, NULL, 'f'},
+					      {"packets", required_argument, NULL, 'p'},
+					      {"seed", required_argument, NULL, 's'},
+					      {"until", required_argument, NULL, 'u'},
+					      {"hunt", required_argument, NULL, 'h'},
+					      {"trace", no_argument, NULL, 't'},
+					      {"soak", no_argument, NULL, 'k'},
+					      {NULL, 0, NULL, 0}};
+	struct options o = {.first = 1, .seeds = 200, .packets = 10500, .hunt = -1};
+
+	for (int c; (c = getopt_long(argc, argv, "", known, NULL)) != -1;) {
+		uint64_t value = optarg ? strtoull(optarg, NULL, 0) : 0;
+		switch (c) {
+		case 'n':
+			o.seeds = value;
+			break;
+		case 'f':
+			o.first = value;
+			break;
+		case 'p':
+			o.packets = value;
+			break;
+		case 's':
+			o.first = value;
+			o.one = true;
+			break;
+		case 'u':
+			o.until = value;
+			break;
+		case 'h':
+			o.hunt = fault_by_name(optarg);
+			break;
+		case 't':
+			o.trace = true;
+			break;
+		case 'k':
+			o.soak = true;
+			o.first = (uint64_t)time(NULL);
+			break;
+		default:
+			exit(2);
+		}
+	}
+	return o;
+}
+
+int main(int argc, char **argv)
+{
+	struct options o = read_options(argc, argv);
+
+	log_set_level(LOG_ERROR);
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	if (o.one) {
+		struct outcome out = {.used = false};
+		run(&o, o.first, &out);
+		print_sum(&out, 1, 0);
+		return out.fault[0] ? EXIT_FAILURE : EXIT_SUCCESS;
+	}
+	bool failed = run_all(&o);
+	if (o.hunt >= 0) {
+		printf("%s - the simulation finds %s\n", failed ? "ok" : "not ok",
+		       fault_names[o.hunt]);
+		return failed ? EXIT_SUCCESS : EXIT_FAILURE;
+	}
+	printf("%s - no flow moves without a reason\n", failed ? "not ok" : "ok");
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,225 @@
+#include "tests/sim/model.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "tests/sim/box.h"
+
+#define BURST_MS 20 /* a burst takes less */
+
+const char *const segment_names[] = {"SYN", "ACK", "DATA", "FIN", "RST", "UDP"};
+
+static void wrong(struct model *m, const struct model_flow *f, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
+static void wrong(struct model *m, const struct model_flow *f, const char *fmt, ...)
+{
+	char what[160];
+	va_list ap;
+
+	if (m->fault[0])
+		return;
+	va_start(ap, fmt);
+	vsnprintf(what, sizeof(what), fmt, ap);
+	va_end(ap);
+	m->culprit = f;
+	snprintf(m->fault, sizeof(m->fault), "flow %u.%u:%u->%u proto %u vip uid %u: %s",
+		 f->key.src.b[14], f->key.src.b[15], f->key.sport_be, f->key.dport_be, f->key.proto,
+		 f->vip_uid, what);
+}
+
+void model_init(struct model *m)
+{
+	*m = (struct model){.n_checks = 0};
+	for (unsigned i = 0; i < 65536; i++)
+		m->dips[i].may_go_s = MODEL_NEVER;
+}
+
+uint16_t model_dip_number(const struct vip_view *v, uint16_t index)
+{
+	if (index == DIP_NONE || index >= v->n_dips)
+		return 0;
+	return (uint16_t)(v->dips[index].address.b[14] << 8 | v->dips[index].address.b[15]);
+}
+
+uint16_t model_dip_index(const struct vip_view *v, uint16_t number)
+{
+	for (uint16_t i = 1; i < v->n_dips; i++)
+		if (model_dip_number(v, i) == number)
+			return i;
+	return DIP_NONE;
+}
+
+/* --- how long a flow lives ----------------------------------------------------------------- */
+
+static uint64_t timeout_ms(enum model_phase phase, const struct vip_conf *conf)
+{
+	switch (phase) {
+	case MODEL_HALF_OPEN:
+		return conf->idle_half_open_s * 1000ull;
+	case MODEL_CLOSING:
+		return conf->closing_pin_s * 1000ull;
+	case MODEL_UDP:
+		return conf->idle_udp_s * 1000ull;
+	default:
+		return conf->idle_established_s * 1000ull;
+	}
+}
+
+static enum model_phase phase_after(enum model_phase was, bool opens, enum segment segment,
+				    const struct vip_conf *conf)
+{
+	if (conf->affinity == AFFINITY_CLIENT)
+		return MODEL_ESTABLISHED;
+	switch (segment) {
+	case SEGMENT_SYN:
+		return opens || was == MODEL_CLOSING ? MODEL_HALF_OPEN : was;
+	case SEGMENT_ACK:
+		return !opens && was == MODEL_CLOSING ? was : MODEL_ESTABLISHED;
+	case SEGMENT_FIN:
+	case SEGMENT_RST:
+		return MODEL_CLOSING;
+	case SEGMENT_UDP:
+		return MODEL_UDP;
+	default:
+		return MODEL_ESTABLISHED;
+	}
+}
+
+static bool timed_out(const struct model_flow *f, uint64_t now_ms, const struct vip_conf *conf)
+{
+	return now_ms > f->last_ms && now_ms - f->last_ms >= timeout_ms(f->phase, conf);
+}
+
+/* True if nothing but the state of its DIP may move it. */
+static bool held(const struct model_flow *f, uint64_t now_ms, uint64_t epoch,
+		 const struct vip_conf *conf)
+{
+	if (f->dip == 0 || f->unsure || timed_out(f, now_ms, conf))
+		return false;
+	return (!f->unlearned && !f->unknown) || epoch == f->epoch;
+}
+
+/* True if the view's word that the flow's DIP cannot be used is one that an operator allowed. */
+static bool dip_lost(struct model *m, const struct model_flow *f, const struct vip_view *v)
+{
+	uint16_t index = model_dip_index(v, f->dip);
+	const struct model_dip *d = &m->dips[f->dip];
+
+	if (index == DIP_NONE) {
+		if (d->may_go_s > box_wall_s())
+			wrong(m, f, "its DIP %u is gone, and nobody asked for it", f->dip);
+		return true;
+	}
+	if (!v->dips[index].usable && !d->may_be_down)
+		wrong(m, f, "its DIP %u is down, and nobody asked for it", f->dip);
+	return !v->dips[index].usable;
+}
+
+/* --- events -------------------------------------------------------------------------------- */
+
+void model_packet(struct model *m, struct model_flow *f, const struct model_sent *s)
+{
+	bool same_vip = f->dip && f->vip_uid == s->view->uid;
+	bool opens = !same_vip || timed_out(f, s->now_ms, s->conf);
+	bool moved = same_vip && f->dip != s->dip;
+
+	if (moved && held(f, s->now_ms, s->epoch, s->conf) && !dip_lost(m, f, s->view) &&
+	    !(s->segment == SEGMENT_SYN && f->phase == MODEL_CLOSING))
+		wrong(m, f, "a %s went to DIP %u, not %u (publish %llu, idle %llu ms, phase %d)",
+		      segment_names[s->segment], s->dip, f->dip, (unsigned long long)s->epoch,
+		      (unsigned long long)(s->now_ms - f->last_ms), f->phase);
+	m->n_moved += moved;
+	m->n_held += same_vip && !moved;
+	if (same_vip && s->segment == SEGMENT_SYN && f->phase == MODEL_CLOSING && moved)
+		opens = true;
+
+	enum model_phase phase = phase_after(f->phase, opens || moved || f->unlearned || f->unknown,
+					     s->segment, s->conf);
+	if (same_vip) { /* control may take it for the old one all the same */
+		enum model_phase old = phase_after(f->phase, false, s->segment, s->conf);
+		if (timeout_ms(old, s->conf) < timeout_ms(phase, s->conf))
+			phase = old;
+	}
+	bool news = opens || moved || !same_vip;
+	if (!s->lost || moved || !same_vip ||
+	    timeout_ms(phase, s->conf) <= timeout_ms(f->phase, s->conf))
+		f->phase = phase;
+	if (s->lost)
+		f->unlearned |= news || f->unknown;
+	else
+		f->unlearned = false;
+	bool syn = s->segment == SEGMENT_SYN && s->conf->affinity == AFFINITY_FLOW;
+	bool told = !s->lost && s->now_ms > (syn ? f->syn_after_ms : f->told_after_ms);
+	if (!same_vip && f->dip) { /* its seen entry may be of a time when it came here before */
+		f->unknown = true;
+		f->told_after_ms = s->now_ms + s->view->refresh_ms;
+	} else if (told) {
+		f->unknown = false;
+	}
+	f->unsure = false;
+	f->vip_uid = s->view->uid;
+	f->dip = s->dip;
+	f->last_ms = s->now_ms;
+	f->epoch = s->epoch;
+}
+
+void model_dropped(struct model *m, struct model_flow *f, enum segment segment,
+		   const struct vip_conf *conf)
+{
+	const struct model_dip *d = &m->dips[f->dip];
+	enum model_phase phase = phase_after(f->phase, false, segment, conf);
+
+	if (timeout_ms(phase, conf) < timeout_ms(f->phase, conf))
+		f->phase = phase;
+	f->unsure |= d->may_be_down || d->may_go_s <= box_wall_s();
+}
+
+void model_published(struct model *m, struct model_flow *f, const struct snapshot *s,
+		     const struct vip_view *v, uint64_t epoch, const struct vip_conf *conf)
+{
+	enum lookup_reason reason;
+	uint32_t dcode;
+
+	m->n_checks++;
+	if (!v || v->uid != f->vip_uid || !held(f, box_now_ms(), epoch, conf) || dip_lost(m, f, v))
+		return;
+	uint16_t dip = model_dip_number(v, snapshot_lookup_one(s, v, &f->key, &reason, &dcode));
+	if (dip != f->dip)
+		wrong(m, f, "generation %llu sends it to DIP %u, not %u (idle %llu ms, phase %d)",
+		      (unsigned long long)s->generation, dip, f->dip,
+		      (unsigned long long)(box_now_ms() - f->last_ms), f->phase);
+}
+
+void model_vip_gone(struct model *m, struct model_flow *f, uint64_t epoch,
+		    const struct vip_conf *conf)
+{
+	const struct model_dip *d = &m->dips[f->dip];
+
+	if (held(f, box_now_ms(), epoch, conf) && d->may_go_s > box_wall_s())
+		wrong(m, f, "its VIP is gone, and was to wait for it");
+}
+
+void model_killed(struct model_flow *f)
+{
+	f->told_after_ms = f->syn_after_ms = 0; /* seen caches are empty */
+}
+
+void model_rebooted(struct model_flow *f, bool pinned, bool certain)
+{
+	model_killed(f);
+	if (pinned && f->dip && certain) {
+		f->phase = f->phase == MODEL_UDP ? MODEL_UDP : MODEL_ESTABLISHED;
+		f->last_ms = box_now_ms();
+		f->unlearned = f->unknown = false;
+	} else {
+		f->unknown = true;
+	}
+}
+
+void model_forgotten(struct model_flow *f, uint32_t refresh_ms)
+{
+	f->unknown = true;
+	f->told_after_ms = box_now_ms() + refresh_ms;
+	f->syn_after_ms = box_now_ms() + BURST_MS;
+}

@@ -1,0 +1,145 @@
+/* One run: a box, its clients and its operators, and the oracle, one step at a time. */
+#pragma once
+
+#include "tests/sim/box.h"
+#include "tests/sim/model.h"
+
+#define SIM_VIPS 6
+#define SIM_DIPS 10 /* of a VIP at a time */
+#define SIM_TUPLES 512
+#define SIM_PENDING 256
+#define SIM_REQUESTS 4
+#define SIM_TRACE 128
+
+/** A DIP as operators know it. */
+struct sim_dip {
+	uint16_t number; /* 0 = none */
+	bool busy;       /* a request about it is under way */
+	bool deleting;
+	uint32_t weight;
+	bool down;
+};
+
+/** A VIP that operators may make and delete. */
+struct sim_vip {
+	char id[ID_LEN];
+	struct vip_conf conf;
+	bool exists, busy, deleting;
+	int64_t may_go_s;
+	struct sim_dip dips[SIM_DIPS];
+};
+
+/** A connection that a client may have, or a datagram flow. */
+struct sim_tuple {
+	unsigned vip;
+	struct ip_addr src;
+	uint16_t sport, dport;
+	uint8_t proto;
+	enum segment last; /* what the client sent last */
+	bool open;
+	unsigned flow; /* in sim.flows: tuples of one client may share one */
+};
+
+/** A packet that went in. */
+struct sim_packet {
+	uint16_t id, tuple;
+	enum segment segment;
+};
+
+struct sim_lane { /* to a worker */
+	struct sim_packet pending[SIM_PENDING];
+	unsigned first, n;
+	uint64_t n_received; /* of the worker's counter, as last seen */
+	unsigned n_undecided; /* received, but neither sent nor dropped yet */
+};
+
+struct sim_request {
+	bool used, done;
+	struct control_request r;
+	unsigned vip;
+	struct sim_dip *dip;
+	struct sim_dip before; /* if it is refused */
+};
+
+struct sim_mood { /* how often what happens, of 10,000 steps; drawn for each run */
+	unsigned clients, control, worker, request, tick, leap, kill, reboot, disk;
+};
+
+struct sim {
+	uint64_t seed;
+	uint64_t step;
+	uint64_t n_packets;
+	struct prng random;
+	struct box *box;
+	struct model *model;
+	struct sim_mood mood;
+	unsigned burst_max;
+	struct sim_vip vips[SIM_VIPS];
+	struct sim_tuple tuples[SIM_TUPLES];
+	unsigned n_tuples, n_hot;
+	struct model_flow flows[SIM_TUPLES];
+	struct sim_lane lanes[BOX_WORKERS_MAX];
+	struct sim_request requests[SIM_REQUESTS];
+	uint16_t next_packet, next_dip;
+	unsigned lane_salt; /* which worker gets which tuple */
+	uint64_t generation; /* last seen published */
+	bool resync;         /* operators must look what became of their requests */
+	unsigned n_kills, n_reboots, n_answered, n_refused, n_publishes, n_dropped; /* n_publishes: also the epoch */
+	bool trace; /* print what happens at once */
+	struct sim_event {
+		uint64_t step;
+		const char *what;
+		long a, b, c, d;
+	} events[SIM_TRACE];
+	uint64_t n_events;
+	char fault[256]; /* empty: all is well */
+};
+
+/* sim.c */
+struct sim *sim_new(uint64_t seed);
+void sim_free(struct sim *s);
+/** One step. False once something is wrong. */
+bool sim_step(struct sim *s);
+/** End the last process and hold it to leave nothing. */
+void sim_end(struct sim *s);
+/** Remember what happens; what: a printf format for four longs. */
+void sim_event(struct sim *s, const char *what, long a, long b, long c, long d);
+void sim_print_events(const struct sim *s);
+/** What control knows of the flow that the oracle complains about. */
+void sim_explain(const struct sim *s);
+void sim_wrong(struct sim *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/** Look at what control published since the last look. */
+void sim_check_published(struct sim *s);
+/** True one time in n. */
+static inline bool sim_chance(struct sim *s, unsigned n)
+{
+	return prng_below(&s->random, n) == 0;
+}
+
+/* traffic.c */
+void traffic_init(struct sim *s);
+/** Clients send some packets. */
+void traffic_send(struct sim *s);
+/** Send one packet of a tuple into its worker's queue. */
+void traffic_inject(struct sim *s, unsigned tuple, enum segment segment);
+/** See what became of a worker's packets. */
+void traffic_collect(struct sim *s, unsigned worker);
+/** The process is gone, and what it held. */
+void traffic_killed(struct sim *s, bool rebooted);
+unsigned traffic_worker(const struct sim *s, unsigned tuple);
+/** The VIP's view that a tuple's packets meet now, or NULL. */
+const struct vip_view *traffic_view(const struct sim *s, const struct snapshot *snapshot,
+				    const struct sim_tuple *t);
+/** The VIP of sim.vips that a view is of, or NULL. */
+struct sim_vip *traffic_vip(struct sim *s, const struct vip_view *v);
+
+/* operator.c */
+void operator_init(struct sim *s);
+/** Ask for something. */
+void operator_request(struct sim *s);
+/** Take the answers that came. */
+void operator_answers(struct sim *s);
+/** The process is gone: what was under way may have been done or not. */
+void operator_killed(struct sim *s);
+/** A new process answers: compare what it has with what was answered, and go on from there. */
+void operator_resync(struct sim *s);
