@@ -266,6 +266,7 @@ static int plan_write(struct plan *p)
 		return rc;
 	othello_destroy(&p->next->view->pins);
 	p->next->view->pins = written;
+	vip_view_mark_pins(p->next->view, p->hashes, p->n);
 	return 0;
 }
 
