@@ -39,6 +39,8 @@ void control_call(struct control *c, void (*fn)(struct control *c, void *arg), v
 		return;
 	}
 	call.next = c->calls;
+	/* It is waited for below, so it may lie on the stack. */
+	/* cppcheck-suppress autoVariables */
 	c->calls = &call;
 	control_wake(c);
 	while (!call.done)

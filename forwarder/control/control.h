@@ -226,7 +226,7 @@ struct audit {
 
 /** Audit every flow that is known now and until the end; forwarding and changes go on meanwhile. False
  *  if control ends before. Those who wait together share one. Thread: any but control's, while its
- *  thread runs; blocks (some 50 ms for a million flows). */
+ *  thread runs; blocks (some 25 ms for a million flows). */
 MUST_CHECK bool control_audit(struct control *c, struct audit *a);
 
 /** The same without waiting, for one-threaded tests: a->done becomes true within some control_step. a

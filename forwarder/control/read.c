@@ -101,7 +101,7 @@ static void read_vips(struct control *c, void *arg)
 			r->list[r->n].dips = list_dips(c, v);
 		r->n++;
 	}
-	if (r->n)
+	if (r->list)
 		qsort(r->list, r->n, sizeof(*r->list), vip_info_order);
 }
 
