@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/entropy.h"
+#include "base/log.h"
 #include "control/internal.h"
 
 #define BATCH_MAX 256
@@ -403,6 +404,21 @@ static void answer_success(struct control *c, const struct batch *b, struct cont
 	}
 }
 
+static void log_change(const struct control_request *r)
+{
+	static const char *const verbs[] = {
+		[OP_VIP_PUT] = "put", [OP_VIP_PATCH] = "patched", [OP_VIP_DELETE] = "deleted",
+		[OP_DIP_PUT] = "put", [OP_DIP_PATCH] = "patched", [OP_DIP_DELETE] = "deleted",
+	};
+
+	log_info("control", "vip %s%s%s: %s%s (generation %llu, %llu Dcodes and %llu flows moved)",
+		 r->vip, r->dip[0] ? ": dip " : "", r->dip, verbs[r->op],
+		 r->status == CONTROL_ACCEPTED ? ", draining" : "",
+		 (unsigned long long)r->change.generation,
+		 (unsigned long long)r->change.dcodes_moved,
+		 (unsigned long long)r->change.flows_moved);
+}
+
 static struct queued_change *take_changes(struct control *c)
 {
 	pthread_mutex_lock(&c->mutex);
@@ -460,6 +476,8 @@ bool control_run_changes(struct control *c)
 			answer_failure(batch[i]->request, rc, &err);
 		else if (accepted(batch[i]->request))
 			answer_success(c, &b, batch[i]->request);
+		if (accepted(batch[i]->request) || batch[i]->request->status == CONTROL_ACCEPTED)
+			log_change(batch[i]->request);
 		finish(c, batch[i]);
 	}
 	batch_destroy(c, &b);

@@ -364,6 +364,7 @@ static void install_gone(struct control *c, struct batch_vip *b)
 {
 	for (unsigned i = 0; i < b->n_gone; i++) {
 		const struct dip_version *d = &b->gone[i].d;
+		log_info("control", "vip %s: dip %s is gone", b->rt->now->conf.id, d->conf.id);
 		release_dip(c, b->rt, d);
 		if (b->rt->flows.dip_flows[d->index]) {
 			b->rt->cut_scan = true;
@@ -383,6 +384,7 @@ static void install_removed_vip(struct control *c, struct batch_vip *b)
 		release_dip(c, v, &b->next->dips[i]);
 	for (unsigned i = 0; i < b->n_gone; i++)
 		release_dip(c, v, &b->gone[i].d);
+	log_info("control", "vip %s is gone", b->next->conf.id);
 	c->vips[v->slot] = NULL;
 	c->n_vips--;
 	c->stats.flows_lost_total += v->flows.n;
