@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "io/port_mem.h"
 #include "tests/unit/mem_store.h"
 
@@ -184,6 +185,7 @@ struct world *world_new(unsigned n_workers, uint64_t n_flows)
 
 	assert(w && n_workers <= WORLD_WORKERS_MAX);
 	clock_set_source(world_now_ns, world_wall_s);
+	log_set_level(LOG_WARNING);
 	w->n_workers = n_workers;
 	w->n_flows = n_flows;
 	w->disk = (struct persist_state){.next_dip_uid = 1, .next_vip_uid = 1};
