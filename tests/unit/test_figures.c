@@ -1,5 +1,6 @@
 /* What operators read: metrics against a parser of the format, audits, histograms, drains. */
 #include <check.h>
+#include <dlfcn.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -8,6 +9,19 @@
 
 #include "api/server/router.h"
 #include "tests/unit/api_fake.h"
+
+/* Takes the C library's place, so that memory can fail here. */
+static bool no_memory;
+
+FILE *open_memstream(char **text, size_t *len)
+{
+	FILE *(*real)(char **, size_t *);
+
+	if (no_memory)
+		return NULL;
+	*(void **)&real = dlsym(RTLD_NEXT, "open_memstream");
+	return real(text, len);
+}
 
 static struct api_context api;
 static struct api_response resp;
@@ -191,6 +205,16 @@ START_TEST(labels_are_escaped)
 }
 END_TEST
 
+START_TEST(no_memory_is_a_problem)
+{
+	no_memory = true;
+	ck_assert_uint_eq(ask("GET", "/metrics"), 500);
+	ck_assert(resp.problem && resp.body && !resp.text);
+	no_memory = false;
+	ck_assert_uint_eq(ask("GET", "/metrics"), 200);
+}
+END_TEST
+
 /* Over HTTP, so that the header fields and the length are right too. */
 START_TEST(metrics_over_http)
 {
@@ -292,6 +316,7 @@ int main(void)
 	tcase_add_test(t, histograms_are_in_seconds);
 	tcase_add_test(t, series_end_with_their_objects);
 	tcase_add_test(t, labels_are_escaped);
+	tcase_add_test(t, no_memory_is_a_problem);
 	tcase_add_test(t, metrics_over_http);
 	tcase_add_test(t, an_audit_is_answered);
 	tcase_add_test(t, consistency_has_histograms);
