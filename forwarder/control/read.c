@@ -51,11 +51,11 @@ static struct dip_info *list_dips(struct control *c, struct vip_runtime *v)
 {
 	const struct vip_version *now = v->now;
 	struct dip_info *dips = calloc(now->n_dips + 1, sizeof(*dips));
-	uint32_t *counts = calloc(DIP_INDEX_MAX + 1, sizeof(*counts));
+	uint32_t *counts = calloc(now->view->n_dips, sizeof(*counts));
 
 	if (dips && counts)
 		dcode_table_count(now->view->dcodes, now->view->n_dcodes, counts,
-				  DIP_INDEX_MAX + 1);
+				  now->view->n_dips);
 	for (unsigned i = 0; dips && counts && i < now->n_dips; i++) {
 		const struct dip_version *d = &now->dips[i];
 		dips[i] = (struct dip_info){
