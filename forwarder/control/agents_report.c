@@ -14,7 +14,8 @@
  *
  * A full report repairs everything else. Its entries mark their flows with its epoch; when its last
  * part has come, flows of the DIP without the mark that were silent since before the list was made
- * are ended. The margin is for packets that were on their way to the backend meanwhile. */
+ * are ended. The margin is for packets that were on their way to the backend meanwhile; for flows
+ * that fell silent within it, another full report is asked for when it is over. */
 #include <arpa/inet.h>
 
 #include "base/clock.h"
@@ -143,7 +144,11 @@ static void full_begin(struct reporting *r)
 	a->synced = false;
 	a->sweep_left = 0;
 	a->n_unknown = 0;
+	a->listed_ms = r->base_ms;
 	a->silent_since_ms = r->base_ms - FULL_MARGIN_MS;
+	a->undecided = false;
+	a->repeated = a->again_ms != 0;
+	a->again_ms = 0;
 }
 
 static void full_end(struct reporting *r)
@@ -227,7 +232,8 @@ static void run_report(struct control *c, void *arg)
 	bool known = strcmp(r.agent->instance, report->instance) == 0;
 	out->ack = known ? r.agent->sequence : 0;
 	out->resync = !known || !(r.agent->synced || r.agent->full_open) ||
-		      (!next && report->sequence > r.agent->sequence);
+		      (!next && report->sequence > r.agent->sequence) ||
+		      (r.agent->again_ms && now >= r.agent->again_ms);
 }
 
 void control_agent_report(struct control *c, const char *id, const struct agent_report *r,
@@ -251,8 +257,12 @@ static bool sweep_ends(const struct reporting *r, const struct flow_ref *ref)
 		return false;
 	struct flow_meta m = flow_meta_get(s);
 	uint32_t opened_ms = atomic_load_explicit(&s->opened_ms, memory_order_relaxed);
-	return m.phase == FLOW_ESTABLISHED && (int32_t)(since - m.seen_ms) > 0 &&
-	       (int32_t)(since - opened_ms) > 0;
+	if (m.phase != FLOW_ESTABLISHED)
+		return false;
+	uint32_t last_ms = (int32_t)(opened_ms - m.seen_ms) > 0 ? opened_ms : m.seen_ms;
+	bool silent = (int32_t)(since - last_ms) > 0;
+	r->agent->undecided |= !silent && (int32_t)(r->agent->listed_ms - last_ms) > 0;
+	return silent;
 }
 
 /* From the end down: a removal moves the last reference into its hole, so none is passed by. */
@@ -272,6 +282,8 @@ static uint32_t sweep(struct control *c, struct agent *a, uint32_t budget)
 		if (sweep_ends(&r, ref))
 			end_flow(&r, ref->slot, a->silent_since_ms);
 	}
+	if (a->sweep_left == 0 && a->undecided && !a->repeated)
+		a->again_ms = clock_now_ms() + FULL_MARGIN_MS;
 	return n;
 }
 

@@ -127,7 +127,11 @@ struct agent {
 	uint8_t epoch;                     /* of the last full report */
 	uint32_t n_unknown;                /* connections it told of that were not known */
 	uint32_t silent_since_ms; /* the sweep ends flows that were last heard of before */
+	uint32_t listed_ms;       /* when the full report began */
 	uint32_t sweep_left;      /* references still to be looked at, from the end of the array */
+	bool undecided;    /* the sweep met flows that fell silent just before the list was made */
+	bool repeated;     /* the last full report was asked for because of that */
+	uint64_t again_ms; /* ... then it is; 0 = it is not */
 	struct agent_load load;
 	uint64_t orphans; /* as it counts them */
 	uint64_t orphans_total, reports_total, refused_total;

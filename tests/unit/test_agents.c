@@ -204,7 +204,7 @@ START_TEST(ends_mark_flows_of_the_own_dip_only)
 	for (other = own + 1; open_flow(other) == 11;)
 		other++;
 	world_settle(w);
-	world_advance_ms(1000);
+	world_advance_ms(1500);
 	struct agent_entry e[] = {entry(own, true, 100), entry(other, true, 100),
 				  entry(99999, true, 100)};
 	struct agent_entry open = entry(own, false, 0);
@@ -363,6 +363,44 @@ START_TEST(a_full_report_ends_what_the_backend_does_not_have)
 	}
 	ck_assert_uint_gt(n_ended, 200);
 	ck_assert_int_eq(phase(N), FLOW_ESTABLISHED);
+}
+END_TEST
+
+/* Flows that fell silent just before the list was made are judged by another one, asked for once.
+ */
+START_TEST(a_full_report_is_asked_for_again)
+{
+	uint32_t i = 0;
+
+	while (open_flow(i) != 11)
+		i++;
+	world_settle(w);
+	world_advance_ms(300);
+	full(11, NULL, 0);
+	settle_ms(500);
+	ck_assert_int_eq(phase(i), FLOW_ESTABLISHED);
+	delta(11, NULL, 0);
+	settle_ms(1000);
+	send_report(11, (struct agent_report){.sequence = ++sequence}, NULL, 0);
+	ck_assert(answer.ack == sequence && answer.resync);
+	world_tcp(w, i & 1, i, FRAMES_ACK | FRAMES_PSH, 1); /* (the seen cache keeps it back) */
+	full(11, NULL, 0);
+	settle_ms(300);
+	ck_assert_int_eq(phase(i), FLOW_CLOSING);
+	/* One that never falls silent does not make it ask for ever. */
+	while (open_flow(++i) != 11)
+		;
+	world_settle(w);
+	world_advance_ms(300);
+	full(11, NULL, 0);
+	settle_ms(1500);
+	open_flow(i);
+	world_settle(w);
+	world_advance_ms(300);
+	full(11, NULL, 0);
+	settle_ms(3000);
+	delta(11, NULL, 0);
+	ck_assert_int_eq(phase(i), FLOW_ESTABLISHED);
 }
 END_TEST
 
@@ -629,6 +667,7 @@ int main(void)
 	tcase_add_test(tc, a_late_end_ends_nothing);
 	tcase_add_test(tc, sequence_numbers);
 	tcase_add_test(tc, a_full_report_ends_what_the_backend_does_not_have);
+	tcase_add_test(tc, a_full_report_is_asked_for_again);
 	tcase_add_test(tc, flows_survive_a_reboot_by_what_agents_tell);
 	tcase_add_test(tc, a_killed_forwarder_asks_for_everything);
 	tcase_add_test(tc, a_lying_agent);
