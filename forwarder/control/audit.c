@@ -115,8 +115,8 @@ static uint32_t audit_some(struct control *c, const struct vip_runtime *v, uint3
 	struct audit_scan *a = &c->audit;
 	uint32_t done = 0;
 
-	if (a->uid != v->uid || a->left > v->flows.n) {
-		a->uid = v->uid;
+	if (!a->begun || a->left > v->flows.n) {
+		a->begun = true;
 		a->left = v->flows.n;
 	}
 	while (a->left && done < most) {
@@ -163,7 +163,7 @@ bool control_run_audit(struct control *c)
 			done += audit_some(c, v, REF_CHUNK - done);
 		if (!v || c->audit.left == 0) {
 			c->audit.slot++;
-			c->audit.uid = 0;
+			c->audit.begun = false;
 		}
 	}
 	if (c->audit.slot == VIPS_MAX)

@@ -151,7 +151,7 @@ struct audit_scan {
 	struct audit found;
 	uint64_t started_us;
 	unsigned slot; /* VIP at hand */
-	uint32_t uid;  /* of the VIP whose flows were begun; 0 = none */
+	bool begun;    /* left says how far its flows are done */
 	uint32_t left; /* positions of its dense array from 0 on that are still to be looked at */
 };
 

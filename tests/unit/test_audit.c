@@ -167,6 +167,26 @@ START_TEST(changes_come_in_between)
 }
 END_TEST
 
+/* The array becomes shorter than what was left of it: what has ended is not looked at. */
+START_TEST(most_flows_end_under_it)
+{
+	start(131072, 2);
+	open_flows(0, 60000);
+	struct flow_set *f = &w->control->vips[0]->flows;
+	struct audit a;
+	control_audit_async(w->control, &a);
+	control_step(w->control);
+	ck_assert(!a.done);
+	while (f->n > 100)
+		flow_table_remove(&w->control->flows, flow_set_ref(f, f->n / 2)->slot);
+	while (!a.done)
+		control_step(w->control);
+	ck_assert_uint_eq(a.flows_checked, REF_CHUNK + 100);
+	ck_assert_uint_eq(a.flows_misplaced + a.flows_of_down_dips, 0);
+	world_free(w);
+}
+END_TEST
+
 /* Another VIP comes into the slot that the audit stands at. */
 START_TEST(a_vip_goes_under_it)
 {
@@ -378,6 +398,7 @@ int main(void)
 	tcase_add_test(t, what_is_misplaced_is_found);
 	tcase_add_test(t, exact_entries_are_asked_for);
 	tcase_add_test(t, changes_come_in_between);
+	tcase_add_test(t, most_flows_end_under_it);
 	tcase_add_test(t, a_vip_goes_under_it);
 	tcase_add_test(t, askers_share_an_audit_and_none_is_left);
 	tcase_add_test(t, totals_never_fall);

@@ -83,12 +83,23 @@ static void assert_progress(const struct model *m, unsigned dip, const struct dr
 	ck_assert_uint_eq(d->oldest_age_s, age_s(oldest));
 }
 
+static unsigned oldest_of(const struct model *m, unsigned dip)
+{
+	unsigned best = N;
+
+	for (unsigned i = 0; i < N; i++)
+		if (m->live[i] && (!dip || m->dip[i] == dip) &&
+		    (best == N || m->opened_ms[i] < m->opened_ms[best]))
+			best = i;
+	return best == N ? 0 : best;
+}
+
 /* Flows end one after another while all that live speak; now and then one opens anew. */
 static void drain_down(struct model *m, uint64_t *rng, unsigned dip)
 {
 	for (unsigned round = 0; round < 60; round++) {
 		for (unsigned k = 0; k < 8; k++) {
-			unsigned i = (unsigned)(frames_random(rng) % N);
+			unsigned i = k ? (unsigned)(frames_random(rng) % N) : oldest_of(m, dip);
 			if (!m->live[i] || (dip && m->dip[i] != dip))
 				continue;
 			if (frames_random(rng) % 4 == 0) {
