@@ -32,6 +32,7 @@ LIB_SRC := $(wildcard forwarder/base/*.c forwarder/lookup/*.c forwarder/packet/*
 	$(filter-out %.bpf.c,$(wildcard forwarder/io/*.c))
 UNIT_SRC := $(wildcard tests/unit/test_*.c)
 BENCH_SRC := $(wildcard tests/bench/bench_*.c)
+EXPERIMENT_SRC := $(wildcard tests/experiment/*.c)
 SUPPORT_SRC := $(filter-out $(UNIT_SRC),$(wildcard tests/unit/*.c)) \
 	$(filter-out $(BENCH_SRC) %.bpf.c,$(wildcard tests/bench/*.c tests/bench/peers/*.c))
 MAIN_SRC := $(wildcard forwarder/main.c)
@@ -45,12 +46,13 @@ SKEL := $(patsubst forwarder/io/%.bpf.c,$(BUILD)/gen/%.skel.h,$(BPF_SRC))
 TEST_BPF := $(patsubst %.bpf.c,$(BUILD)/%.bpf.o,$(TEST_BPF_SRC))
 UNIT := $(patsubst tests/unit/%.c,$(BUILD)/unit/%,$(UNIT_SRC))
 BENCH := $(patsubst tests/bench/%.c,$(BUILD)/bench/%,$(BENCH_SRC))
+EXPERIMENT := $(BUILD)/experiment/simulated $(BUILD)/experiment/wire
 BIN := $(BUILD)/bin/concuryd
 AGENT := $(BUILD)/bin/concury-agent
 
 .DELETE_ON_ERROR:
 .PHONY: all help deps deps-test unit demo demo-clean check layers asan tsan bench lint format clean \
-	unit-build bench-build
+	unit-build bench-build experiment experiment-build
 
 all: $(BIN) $(AGENT) ## Build concuryd and concury-agent (build/bin/)
 
@@ -119,8 +121,15 @@ $(BUILD)/bench/%: $(BUILD)/obj/tests/bench/%.o $(SUPPORT) $(LIB)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS) $(LTO_LINK) -o $@ $< $(SUPPORT) $(LIB) $(LDLIBS)
 
+$(EXPERIMENT): $(BUILD)/experiment/%: $(call obj,$(EXPERIMENT_SRC)) $(SUPPORT) $(LIB)
+	$(call say,LD,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(LDFLAGS) -fno-lto -o $@ $(call obj,tests/experiment/$*.c) \
+		$(call obj,$(filter-out %/simulated.c %/wire.c,$(EXPERIMENT_SRC))) $(SUPPORT) $(LIB) $(LDLIBS)
+
 unit-build: $(UNIT)
 bench-build: $(BENCH) $(TEST_BPF)
+experiment-build: $(EXPERIMENT)
 
 unit: unit-build ## Build and run the unit tests
 	@tests/run.sh unit $(UNIT)
@@ -147,6 +156,9 @@ tsan: ## Unit tests under ThreadSanitizer
 
 bench: bench-build ## Run all benches; prints tables, writes build/bench.json
 	@tests/bench/run.sh
+
+experiment: all experiment-build ## Lose and delay reports, change pools: Concury beside the paper's protocol (root)
+	@tests/experiment/experiment.py
 
 lint: $(SKEL) ## clang-tidy, cppcheck, layers
 	@tests/lint.sh

@@ -24,7 +24,7 @@ step() {
 	fi
 }
 
-step build "${make[@]}" all unit-build bench-build
+step build "${make[@]}" all unit-build bench-build experiment-build
 "${make[@]}" unit
 tests/run.sh model tests/model/*.sh
 step layers tests/layers.sh
