@@ -41,9 +41,8 @@ static int parse_vip(const char *text, struct agent_vip *out)
 {
 	char copy[96];
 
-	if (strlen(text) >= sizeof(copy))
+	if ((size_t)snprintf(copy, sizeof(copy), "%s", text) >= sizeof(copy))
 		return -EINVAL;
-	strcpy(copy, text);
 	char *protocol = strchr(copy, '/');
 	if (protocol)
 		*protocol++ = '\0';

@@ -55,6 +55,7 @@ static json_t *print_list(const struct agent_outgoing *r, bool ended, uint64_t n
 static char *print_report(const struct agent_outgoing *r, const struct agent_state *s)
 {
 	uint64_t now = clock_now_ms();
+	uint64_t clock_ms = now + s->clock_base_ms;
 	json_t *o = json_pack(
 		"{s:s, s:I, s:s, s:I, s:{s:I, s:I, s:I}, s:o, s:o}", "instance", s->instance,
 		"sequence", (json_int_t)r->sequence, "kind", r->full ? "full" : "delta", "orphans",
@@ -68,8 +69,7 @@ static char *print_report(const struct agent_outgoing *r, const struct agent_sta
 		failed |= json_object_set_new(o, "more", json_boolean(r->more));
 	}
 	if (o && s->clock_known)
-		failed |= json_object_set_new(o, "clock_ms",
-					      json_integer((json_int_t)(now + s->clock_base_ms)));
+		failed |= json_object_set_new(o, "clock_ms", json_integer((json_int_t)clock_ms));
 	char *text = failed ? NULL : json_dumps(o, JSON_COMPACT);
 	json_decref(o);
 	return text;
@@ -97,11 +97,8 @@ static size_t on_data(char *data, size_t size, size_t n, void *arg)
 
 static void parse_vips(json_t *list, struct agent_reply *out)
 {
-	size_t i;
-	json_t *v;
-
-	json_array_foreach(list, i, v)
-	{
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		json_t *v = json_array_get(list, i);
 		const char *address, *protocol;
 		int port;
 		struct agent_vip *vip = &out->vips[out->n_vips];

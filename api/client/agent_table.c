@@ -67,8 +67,6 @@ static void news_add(struct agent_table *t, struct entry *e)
 
 static void news_remove(struct agent_table *t, struct entry *e)
 {
-	if (!e->told_next)
-		return;
 	e->told_next = false;
 	*(e->news_prev ? &e->news_prev->news_next : &t->news_first) = e->news_next;
 	*(e->news_next ? &e->news_next->news_prev : &t->news_last) = e->news_prev;
@@ -115,10 +113,13 @@ static struct entry *insert(struct agent_table *t, const struct agent_key *key, 
 
 static void drop(struct agent_table *t, struct entry *e)
 {
-	struct entry **at = find(t, &e->key);
+	struct entry **at = &t->buckets[bucket_of(t, &e->key)];
 
+	while (*at != e)
+		at = &(*at)->next;
 	*at = e->next;
-	news_remove(t, e);
+	if (e->told_next)
+		news_remove(t, e);
 	t->n_ended -= e->ended;
 	t->n--;
 	free(e);
@@ -153,22 +154,17 @@ struct agent_table *agent_table_new(void)
 	return t;
 }
 
-/* Each entry: those that have ended, or all. */
-static void drop_each(struct agent_table *t, bool only_ended)
-{
-	for (uint32_t i = 0; i < t->n_buckets; i++) {
-		for (struct entry *e = t->buckets[i]; e;) {
-			struct entry *next = e->next;
-			if (e->ended || !only_ended)
-				drop(t, e);
-			e = next;
-		}
-	}
-}
-
 void agent_table_clear(struct agent_table *t)
 {
-	drop_each(t, false);
+	for (uint32_t i = 0; i < t->n_buckets; i++) {
+		for (struct entry *e = t->buckets[i], *next; e; e = next) {
+			next = e->next;
+			free(e);
+		}
+		t->buckets[i] = NULL;
+	}
+	t->n = t->n_ended = 0;
+	t->news_first = t->news_last = NULL;
 	t->overflowed = false;
 }
 
@@ -254,10 +250,9 @@ unsigned agent_table_take(struct agent_table *t, struct agent_news *out, unsigne
 		out[n++] = (struct agent_news){.key = e->key,
 					       .ended = e->ended,
 					       .at_ms = e->ended ? e->end_ms : e->since_ms};
+		news_remove(t, e);
 		if (e->ended)
 			drop(t, e);
-		else
-			news_remove(t, e);
 	}
 	return n;
 }
@@ -269,7 +264,12 @@ bool agent_table_has_news(const struct agent_table *t)
 
 void agent_table_all_news(struct agent_table *t)
 {
-	drop_each(t, true);
+	/* An end that was not taken is among the news. */
+	for (struct entry *e = t->news_first, *next; e; e = next) {
+		next = e->news_next;
+		if (e->ended)
+			drop(t, e);
+	}
 	t->overflowed = false;
 	for (uint32_t i = 0; i < t->n_buckets; i++)
 		for (struct entry *e = t->buckets[i]; e; e = e->next)

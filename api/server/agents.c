@@ -137,9 +137,6 @@ static void parse_member(const char *name, const json_t *value, const char *id,
 static bool parse_agent(json_t *body, const char *id, struct agent_body *out,
 			struct field_errors *errors)
 {
-	const char *name;
-	json_t *value;
-
 	*out = (struct agent_body){.vip = NULL};
 	if (!model_id_valid(id))
 		field_errors_add(errors, "/id", "bad_value", "[a-z0-9]([a-z0-9._-]{0,62})");
@@ -147,7 +144,8 @@ static bool parse_agent(json_t *body, const char *id, struct agent_body *out,
 		field_errors_add(errors, "", "type", "must be an object");
 		return false;
 	}
-	json_object_foreach(body, name, value) parse_member(name, value, id, out, errors);
+	for (void *at = json_object_iter(body); at; at = json_object_iter_next(body, at))
+		parse_member(json_object_iter_key(at), json_object_iter_value(at), id, out, errors);
 	if (!json_object_get(body, "vip"))
 		field_errors_add(errors, "/vip", "required", "it must be given");
 	if (!json_object_get(body, "dip"))
@@ -183,7 +181,7 @@ static void bind_agent(struct api_request *req, const struct agent_body *a,
 {
 	const struct api_backend *b = &req->api->backend;
 	uint8_t hash[TOKEN_HASH_LEN];
-	char fresh[TOKEN_TEXT_LEN];
+	char fresh[TOKEN_TEXT_LEN] = "";
 	struct error err = {""};
 	bool created = false;
 
