@@ -1,6 +1,9 @@
 /* A dump that is in several parts goes on by position, so a socket may be passed by when others of
  * its hash bucket go meanwhile. Hence nothing is taken for gone because a dump does not show it:
- * the kernel is asked for that very socket, by its cookie. */
+ * the kernel is asked for that very socket, by its cookie.
+ *
+ * The destroy event of a socket that its program has aborted (SO_LINGER of 0) does not name the peer
+ * any more; its end is found by the next dump. */
 #include "api/client/agent_sockets.h"
 
 #include <arpa/inet.h>
