@@ -2,9 +2,10 @@
  * any more folds the log into the file, so that a checkpoint does not stand in the way of a
  * publish. A log that has grown large is folded at once.
  *
- * After a failed commit the log is emptied as soon as there is time: if its last fsync failed, the
- * frames of the transaction that was rolled back may have reached the disk, and a crash before the
- * next commit must not bring them back. */
+ * After a failed commit the log is emptied at once: if its last fsync failed, the frames of the
+ * transaction that was rolled back may have reached the disk, and a crash before the next commit
+ * must not bring them back. And on a full disk it may be the log itself that fills it: whoever
+ * tries again sooner than an idle time would never find room. */
 #include "schema/store.h"
 
 #include <assert.h>
@@ -61,7 +62,7 @@ static bool wait_for_work(struct store *s)
 	until.tv_sec += until.tv_nsec / 1000000000L;
 	until.tv_nsec %= 1000000000L;
 	while (s->phase != COMMIT_WAITING && !s->agent_writes && !s->stop) {
-		if (!s->db.wal_frames && !s->failed)
+		if (!s->db.wal_frames)
 			pthread_cond_wait(&s->wake, &s->lock);
 		else if (pthread_cond_timedwait(&s->wake, &s->lock, &until) == ETIMEDOUT)
 			return s->phase == COMMIT_WAITING || s->agent_writes || s->stop;
@@ -125,7 +126,7 @@ static void *store_main(void *arg)
 			write_agent(s);
 		else if (work)
 			break; /* stop */
-		if (!work || s->db.wal_frames > CHECKPOINT_FRAMES) {
+		if (!work || s->failed || s->db.wal_frames > CHECKPOINT_FRAMES) {
 			pthread_mutex_unlock(&s->lock);
 			checkpoint(s);
 			pthread_mutex_lock(&s->lock);

@@ -6,6 +6,11 @@
  * the new one, so this is refused as well. Nothing is written to a file before it has shown that it
  * is sound, ours, and of a schema that we know.
  *
+ * A file system that has turned read-only does not keep the forwarder from starting with what is
+ * there: the file and its log are read, and every change is refused until the file system is
+ * writable again. The lock cannot be had there (a write lock wants a writable file), nor is it
+ * needed.
+ *
  * The lock is held for as long as the file is open (locking_mode EXCLUSIVE): two processes can
  * never share it, and the log's index needs no shared memory. The pages are 16 KiB because almost
  * every byte written is in a large BLOB: 200,000 pins commit in 12 ms, with 4 KiB pages in 17.
@@ -97,15 +102,48 @@ static int query_number(const struct store_db *d, const char *sql, long *number,
 	return rc;
 }
 
+/* Connect to a file on a read-only file system. SQLite wants to make the log that belongs to the
+ * file if there is none, unless it is told that nothing can change; if there is one, it is read
+ * too. */
+static int connect_read_only(sqlite3 **db, const char *path)
+{
+	const int flags = SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX;
+	char name[4096], *uri = NULL;
+	int rc = SQLITE_NOMEM;
+	size_t n = 0;
+
+	snprintf(name, sizeof(name), "%s-wal", path);
+	if (access(name, F_OK) == 0)
+		return sqlite3_open_v2(path, db, flags, "unix-none");
+	uri = malloc(strlen(path) * 3 + sizeof("file:?immutable=1"));
+	if (!uri)
+		return rc;
+	n = (size_t)sprintf(uri, "file:");
+	for (const char *p = path; *p; p++)
+		n += (size_t)sprintf(uri + n, strchr("%?#", *p) ? "%%%02x" : "%c",
+				     (unsigned char)*p);
+	sprintf(uri + n, "?immutable=1");
+	rc = sqlite3_open_v2(uri, db, flags | SQLITE_OPEN_URI, NULL);
+	free(uri);
+	return rc;
+}
+
 static int connect_file(struct store_db *d, const char *path, struct error *err)
 {
 	int rc = sqlite3_open_v2(path, &d->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
 
 	if (rc != SQLITE_OK)
 		return store_db_error(d, rc, "open it", err);
+	if (sqlite3_db_readonly(d->db, "main") && access(path, W_OK) != 0 && errno == EROFS) {
+		sqlite3_close(d->db);
+		d->read_only = true;
+		rc = connect_read_only(&d->db, path);
+		if (rc != SQLITE_OK)
+			return store_db_error(d, rc, "open it", err);
+	}
 	sqlite3_extended_result_codes(d->db, 1);
 	sqlite3_busy_timeout(d->db, BUSY_TIMEOUT_MS);
-	if (sqlite3_db_readonly(d->db, "main"))
+	if (sqlite3_db_readonly(d->db, "main") && !d->read_only)
 		return error_set(err, -EROFS, "database %s: cannot be written", path);
 	return exec(d,
 		    "PRAGMA locking_mode = EXCLUSIVE; PRAGMA secure_delete = OFF;"
@@ -286,9 +324,36 @@ static int count_frames(void *db, sqlite3 *sqlite, const char *name, int n_frame
 	return SQLITE_OK;
 }
 
-int store_db_open(struct store_db *d, const char *path, struct error *err)
+/* What is sound becomes ours: the log mode, and the newest schema. */
+static int prepare_file(struct store_db *d, long schema, struct error *err)
 {
 	char mode[16];
+	int rc;
+
+	if (d->read_only)
+		return schema == SCHEMA_VERSION
+			       ? 0
+			       : error_set(err, -EROFS,
+					   "database %s: of schema %ld, and cannot be upgraded: "
+					   "the file system is read-only",
+					   d->path, schema);
+	rc = query(d, "PRAGMA journal_mode = WAL", mode, sizeof(mode), err);
+	if (rc == 0 && strcmp(mode, "wal") != 0)
+		rc = error_set(err, -EIO, "database %s: no write-ahead log here (mode %s)", d->path,
+			       mode);
+	if (rc == 0)
+		rc = exec(d, "PRAGMA journal_size_limit = 67108864", "set it up", err);
+	if (rc == 0 && schema < SCHEMA_VERSION) {
+		rc = migrate(d, schema, err);
+		if (rc == 0)
+			log_info("store", "%s upgraded from schema %ld to %d", d->path, schema,
+				 SCHEMA_VERSION);
+	}
+	return rc;
+}
+
+int store_db_open(struct store_db *d, const char *path, struct error *err)
+{
 	long schema = 0;
 	int rc = check_file(path, err);
 
@@ -304,18 +369,7 @@ int store_db_open(struct store_db *d, const char *path, struct error *err)
 	if (rc == 0)
 		rc = check_sound(d, err);
 	if (rc == 0)
-		rc = query(d, "PRAGMA journal_mode = WAL", mode, sizeof(mode), err);
-	if (rc == 0 && strcmp(mode, "wal") != 0)
-		rc = error_set(err, -EIO, "database %s: no write-ahead log here (mode %s)", path,
-			       mode);
-	if (rc == 0)
-		rc = exec(d, "PRAGMA journal_size_limit = 67108864", "set it up", err);
-	if (rc == 0 && schema < SCHEMA_VERSION) {
-		rc = migrate(d, schema, err);
-		if (rc == 0)
-			log_info("store", "%s upgraded from schema %ld to %d", path, schema,
-				 SCHEMA_VERSION);
-	}
+		rc = prepare_file(d, schema, err);
 	if (rc == 0)
 		rc = exec(d, "PRAGMA foreign_keys = ON", "set it up", err);
 	if (rc == 0)
@@ -326,6 +380,30 @@ int store_db_open(struct store_db *d, const char *path, struct error *err)
 	}
 	/* Ours in place of SQLite's, which would checkpoint within a commit. */
 	sqlite3_wal_hook(d->db, count_frames, d);
+	if (d->read_only)
+		log_warning("store",
+			    "%s: the file system is read-only: changes are refused until it is "
+			    "writable again",
+			    path);
+	return 0;
+}
+
+int store_db_reopen(struct store_db *d, struct error *err)
+{
+	struct store_db fresh;
+
+	if (!d->read_only)
+		return 0;
+	if (access(d->path, W_OK) != 0)
+		return error_set(err, errno == EROFS ? -EROFS : -EIO, "database %s: %s", d->path,
+				 strerror(errno));
+	int rc = store_db_open(&fresh, d->path, err);
+	if (rc < 0)
+		return rc;
+	store_db_close(d);
+	*d = fresh;
+	sqlite3_wal_hook(d->db, count_frames, d);
+	log_info("store", "%s can be written again", d->path);
 	return 0;
 }
 
@@ -340,6 +418,8 @@ void store_db_close(struct store_db *d)
 
 void store_db_checkpoint(struct store_db *d, bool truncate)
 {
+	if (d->read_only)
+		return;
 	int rc = sqlite3_wal_checkpoint_v2(
 		d->db, NULL, truncate ? SQLITE_CHECKPOINT_TRUNCATE : SQLITE_CHECKPOINT_PASSIVE,
 		NULL, NULL);

@@ -26,6 +26,7 @@ struct store_db {
 	char *path;
 	sqlite3_stmt *statements[N_STORE_STATEMENTS];
 	int wal_frames; /* pages in the log since it was last folded into the file */
+	bool read_only; /* the file system is: it was read, and nothing can be written now */
 };
 
 /** Negative errno of a failed call, and err's message naming the file. rc: SQLite's result code. */
@@ -34,6 +35,10 @@ int store_db_error(const struct store_db *d, int rc, const char *doing, struct e
 /** See store_open / store_close. */
 MUST_CHECK int store_db_open(struct store_db *d, const char *path, struct error *err);
 void store_db_close(struct store_db *d);
+
+/** If the file system was read-only when the database was opened: open it anew, now that it may be
+ *  writable. 0 (also if it was writable all along), or -EROFS among others, and nothing changed. */
+MUST_CHECK int store_db_reopen(struct store_db *d, struct error *err);
 
 /** Prepare the statements. */
 MUST_CHECK int store_db_prepare(struct store_db *d, struct error *err);

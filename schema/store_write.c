@@ -210,11 +210,15 @@ static int write_all(const struct store_db *d, const struct persist_txn *txn)
 	return rc;
 }
 
-/* A commit to a file that no name leads to any more would be lost with the process. */
-static int check_moved(const struct store_db *d, struct error *err)
+/* The file must be writable by now, and still have its name: a commit to a file that no name leads
+ * to any more would be lost with the process. */
+static int check_file(struct store_db *d, struct error *err)
 {
 	int moved = 0;
+	int rc = store_db_reopen(d, err);
 
+	if (rc < 0)
+		return rc == -EROFS ? rc : -EIO;
 	sqlite3_file_control(d->db, "main", SQLITE_FCNTL_HAS_MOVED, &moved);
 	return moved ? error_set(err, -EIO,
 				 "database %s: moved or removed while in use: put it back, or "
@@ -235,12 +239,11 @@ static int roll_back(const struct store_db *d, int rc, struct error *err)
 
 int store_db_commit(struct store_db *d, const struct persist_txn *txn, struct error *err)
 {
-	int rc = store_txn_check(txn, d->path, err);
-
-	if (rc == 0)
-		rc = check_moved(d, err);
-	if (rc < 0)
+	if (store_txn_check(txn, d->path, err) < 0)
 		return -EIO;
+	int rc = check_file(d, err);
+	if (rc < 0)
+		return rc;
 	rc = run_plain(d, STORE_BEGIN);
 	if (rc == SQLITE_OK)
 		rc = write_all(d, txn);
@@ -264,9 +267,11 @@ static int put_agent(const struct store_db *d, const struct persist_agent *a)
 
 int store_db_put_agent(struct store_db *d, const struct persist_agent *a, struct error *err)
 {
-	if (check_moved(d, err) < 0)
-		return -EIO;
-	int rc = run_plain(d, STORE_BEGIN);
+	int rc = check_file(d, err);
+
+	if (rc < 0)
+		return rc;
+	rc = run_plain(d, STORE_BEGIN);
 	if (rc == SQLITE_OK)
 		rc = put_agent(d, a);
 	bool written = rc == SQLITE_OK && sqlite3_changes(d->db) == 1;
@@ -279,12 +284,13 @@ int store_db_put_agent(struct store_db *d, const struct persist_agent *a, struct
 
 int store_db_delete_agent(struct store_db *d, const char *id, struct error *err)
 {
-	struct binder b = bind_begin(d, STORE_DELETE_AGENT);
+	int rc = check_file(d, err);
 
-	if (check_moved(d, err) < 0)
-		return -EIO;
-	int rc = run_plain(d, STORE_BEGIN);
+	if (rc < 0)
+		return rc;
+	rc = run_plain(d, STORE_BEGIN);
 	if (rc == SQLITE_OK) {
+		struct binder b = bind_begin(d, STORE_DELETE_AGENT);
 		bind_text(&b, id);
 		rc = run(&b);
 	}
