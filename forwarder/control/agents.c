@@ -103,6 +103,7 @@ struct agent *agents_find(struct control *c, const char *id, struct vip_runtime 
 int agents_init(struct agents *a, const struct persist_state *boot)
 {
 	pthread_mutex_init(&a->writing, NULL);
+	pthread_mutex_init(&a->reporting, NULL);
 	snprintf(a->instance, sizeof(a->instance), "%016llx", (unsigned long long)entropy_u64());
 	for (unsigned i = 0; i < boot->n_agents; i++) {
 		struct agent *agent = agent_insert(a, boot->agents[i].id);
@@ -117,6 +118,7 @@ void agents_destroy(struct agents *a)
 {
 	free(a->list);
 	pthread_mutex_destroy(&a->writing);
+	pthread_mutex_destroy(&a->reporting);
 	*a = (struct agents){0};
 }
 

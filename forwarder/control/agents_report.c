@@ -241,7 +241,9 @@ void control_agent_report(struct control *c, const char *id, const struct agent_
 {
 	struct report_call call = {.id = id, .report = r, .out = out};
 
+	pthread_mutex_lock(&c->agents.reporting);
 	control_call(c, run_report, &call);
+	pthread_mutex_unlock(&c->agents.reporting);
 }
 
 /* --- the sweep -----------------------------------------------------------------------------------

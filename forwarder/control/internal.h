@@ -142,7 +142,10 @@ struct agents {
 	struct agent *list;                /* sorted by id */
 	char instance[AGENT_INSTANCE_LEN]; /* of this process */
 	uint8_t last_epoch;
-	pthread_mutex_t writing; /* one change of agents at a time; any thread but control's */
+	/* Any thread but control's: one change of agents at a time, and one report, so that control
+	 * gets to its rings between any two. */
+	pthread_mutex_t writing;
+	pthread_mutex_t reporting;
 };
 
 /** The audit under way. */
