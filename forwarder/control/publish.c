@@ -314,8 +314,8 @@ static int publish_until_done(struct control *c, struct batch *b, struct error *
 			return rc;
 		FAULT_POINT();
 		rc = park_and_swap(c, b, room);
-		if (rc == 0 && FAULT(persist_after_publish))
-			rc = commit_batch(c, b, err);
+		if (rc == 0 && FAULT(persist_after_publish) && commit_batch(c, b, err))
+			return 0;
 		if (rc == 0)
 			return 0;
 		/* Committed but not published: the next round commits what it publishes. Only

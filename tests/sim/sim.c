@@ -101,7 +101,8 @@ static void check_flows(struct sim *s, const struct snapshot *snapshot)
 			continue;
 		const struct vip_view *v = traffic_view(s, snapshot, t);
 		struct sim_vip *vip = traffic_vip(s, v);
-		if (!v && s->vips[f->vip].may_go_s > box_wall_s())
+		const struct sim_vip *last = &s->vips[f->vip];
+		if (!v && last->uid == f->vip_uid && last->may_go_s > box_wall_s())
 			model_vip_gone(s->model, f, s->n_publishes, &s->vips[f->vip].conf);
 		if (vip)
 			model_published(s->model, f, snapshot, v, s->n_publishes, &vip->conf);
@@ -112,14 +113,15 @@ static void check_flows(struct sim *s, const struct snapshot *snapshot)
 static void check_vips(struct sim *s, const struct snapshot *snapshot)
 {
 	for (unsigned i = 0; i < SIM_VIPS; i++) {
-		const struct sim_vip *v = &s->vips[i];
+		struct sim_vip *v = &s->vips[i];
 		bool found = false;
-		if (!v->exists || v->busy || v->deleting || v->may_go_s <= box_wall_s())
-			continue;
-		for (unsigned k = 0; k < VIPS_MAX && !found; k++)
+		for (unsigned k = 0; k < 2 * SIM_VIPS && !found; k++) {
 			found = snapshot->vips[k] &&
 				vip_match_equal(&snapshot->vips[k]->match, &v->conf.match);
-		if (!found)
+			if (found)
+				v->uid = snapshot->vips[k]->uid;
+		}
+		if (!found && v->exists && !v->busy && !v->deleting && v->may_go_s > box_wall_s())
 			sim_wrong(s, "VIP %s is gone, and nobody asked for it", v->id);
 	}
 }

@@ -25,6 +25,7 @@ struct sim_vip {
 	char id[ID_LEN];
 	struct vip_conf conf;
 	bool exists, busy, deleting;
+	uint32_t uid; /* in the last snapshot that had it */
 	int64_t may_go_s;
 	struct sim_dip dips[SIM_DIPS];
 };
