@@ -31,6 +31,7 @@
 	X(forget_established_first, "cheap flows are forgotten before established ones")           \
 	X(restart_forgets_flows, "flows in the state file outlive the process")                    \
 	X(reuse_leaving_index, "a DIP does not take the index of one that leaves with it")         \
+	X(agent_ends_the_next, "an agent's end is of the connection that it names, not of a later one") \
 	X(ignore_clashes, "flows with equal hashes go to the exact table")
 
 #ifdef CONCURY_FAULTS

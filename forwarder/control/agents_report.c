@@ -58,7 +58,8 @@ static void end_flow(struct reporting *r, uint32_t slot, uint32_t end_ms)
 	/* Clients and datagram flows end by their time-outs alone. */
 	if (r->v->now->conf.affinity == AFFINITY_CLIENT || (m.flags & FLOW_UDP))
 		return;
-	if (m.phase == FLOW_CLOSING || (int32_t)(opened_ms - end_ms) > 0)
+	bool later = (int32_t)(opened_ms - end_ms) > 0 && !FAULT(agent_ends_the_next);
+	if (m.phase == FLOW_CLOSING || later)
 		return;
 	m.phase = FLOW_CLOSING;
 	m.flags |= FLOW_BY_RST;

@@ -173,7 +173,7 @@ int control_boot(struct control *c, struct persist_state *boot, struct error *er
 		rc = boot_slots(c);
 	if (rc)
 		return error_set(err, rc, "out of memory while taking over the saved state");
-	if (kept)
+	if (kept && !FAULT(restart_forgets_flows))
 		control_drain_leftovers(c);
 	for (unsigned i = 0; i < boot->n_vips; i++)
 		boot_pins(c, c->vips[boot->vips[i].slot], &boot->vips[i]);

@@ -161,7 +161,8 @@ static void record_apply(struct control *c, const struct learn_record *r)
 {
 	struct vip_runtime *v = r->vip_slot < VIPS_MAX ? c->vips[r->vip_slot] : NULL;
 
-	if (!v || v->uid != r->vip_uid || r->dip == DIP_NONE)
+	if (!v || v->uid != r->vip_uid || r->dip == DIP_NONE ||
+	    (FAULT(restart_forgets_flows) && !v->now->view))
 		return;
 	/* A record from before a cut may name a DIP that has gone since: after a kill between
 	 * commit and swap, the index of one that this process has never heard of. */

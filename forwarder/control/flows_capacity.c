@@ -92,6 +92,8 @@ void flow_class_enforce(struct flow_table *t, enum flow_class class, uint32_t sp
 {
 	if (t->class_n[class] <= t->class_cap[class])
 		return;
+	if (FAULT(forget_established_first) && class_forget(t, CLASS_ESTABLISHED, true, spare))
+		return;
 	if (!class_forget(t, class, false, spare))
 		class_forget(t, class, true, spare);
 }

@@ -71,6 +71,7 @@ static int plan_exact(struct plan *p, struct flow_ref *r)
 {
 	struct vip_version *next = p->next;
 
+	r->flags |= REF_PLANNED_EXACT;
 	if (FAULT(ignore_clashes))
 		return 0;
 	if (next->n_exact == p->cap_exact) {
@@ -82,7 +83,6 @@ static int plan_exact(struct plan *p, struct flow_ref *r)
 		p->cap_exact = cap;
 	}
 	next->exact_slots[next->n_exact++] = r->slot;
-	r->flags |= REF_PLANNED_EXACT;
 	return 0;
 }
 

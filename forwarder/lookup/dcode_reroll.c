@@ -1,6 +1,7 @@
 /* Dcodes of DIPs that are down. Each looks at a fixed pseudo-random sequence of entries of the
  * table and takes the first that is up: by weight, since the entries are, and monotone: when
  * another DIP goes down, only the Dcodes that had been re-rolled to it look further. */
+#include "base/fault.h"
 #include "lookup/dcode_table.h"
 
 #define PROBES                                                                                     \
@@ -31,7 +32,8 @@ static uint16_t reroll(const struct dcode_table *t, const struct index_set *targ
 		       uint16_t next_up)
 {
 	for (uint32_t i = 0; i < PROBES; i++) {
-		uint16_t dip = t->dcodes[probe(dcode, i, t->n)];
+		uint16_t dip = FAULT(reroll_to_weightless) ? (uint16_t)(i + 1)
+							   : t->dcodes[probe(dcode, i, t->n)];
 		if (index_set_has(targets, dip))
 			return dip;
 	}

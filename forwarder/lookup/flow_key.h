@@ -47,7 +47,7 @@ static ALWAYS_INLINE uint64_t flow_key_hash(const struct flow_key *key, uint64_t
 		h = flow_key_mix(h, w[0], secret);
 	h = flow_key_mix(h, w[1], secret);
 	h = flow_key_mix(h, w[2], secret);
-	return h ^ (h >> 32);
+	return FAULT_HASH(h ^ (h >> 32));
 }
 
 /** Home Dcode of hash h in a table of n (a power of two) Dcodes. Growing the table by doubling

@@ -1,312 +1,268 @@
-/* The scheduler: what happens next is drawn from the seed. */
-#include "tests/sim/sim.h"
-
-#include <assert.h>
-#include <stdarg.h>
+/* The simulation's program.
+ *
+ *   sim --seeds N [--first S] [--packets P]   N runs of P packets each; prints what it did
+ *   sim --hunt FAULT --seeds N                the same with a rule switched off: one run must fail
+ *   sim --seed S [--until STEP] [--trace]     one run again, to a step
+ *   sim --soak                                runs until stopped
+ *
+ * Each run is a process of its own, two at a time: one that ends in an assertion fails like any
+ * other. */
+#include <errno.h>
+#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "base/fault.h"
-#include "control/internal.h"
-#include "io/port_mem.h"
+#include "base/log.h"
+#include "tests/sim/sim.h"
 
-static struct sim *noting; /* who is told of forgotten flows */
+#define PARALLEL 2
 
-void fault_note_forgotten(const void *flow_slot)
+struct options {
+	uint64_t first, seeds, packets, until;
+	bool one, trace, soak;
+	int hunt; /* a fault, or -1 */
+};
+
+/* What a run did, in memory that it shares with its parent. */
+struct outcome {
+	bool used;
+	pid_t pid;
+	uint64_t seed, packets, steps, checks, held, moved, dropped;
+	unsigned publishes, kills, reboots, answered, refused;
+	char fault[256];
+};
+
+static const char *const fault_names[] = {
+#define FAULT_NAME(name, text) #name,
+	FAULTS(FAULT_NAME)
+#undef FAULT_NAME
+};
+
+static void run(const struct options *o, uint64_t seed, struct outcome *out)
 {
-	const struct flow_slot *slot = flow_slot;
+	struct sim *s = sim_new(seed);
+	bool good = true;
 
-	for (unsigned i = 0; noting && i < noting->n_tuples; i++) {
-		struct model_flow *f = &noting->flows[i];
-		if (flow_key_equal(&f->key, &slot->key))
-			model_forgotten(f, 5000);
+	if (o->hunt >= 0)
+		fault_on[o->hunt] = true;
+	s->trace = o->trace;
+	while (good && s->n_packets < o->packets && (!o->until || s->step < o->until))
+		good = sim_step(s);
+	if (good && !o->until)
+		sim_end(s);
+	if (s->fault[0] && o->one) {
+		sim_print_events(s);
+		sim_explain(s);
+		printf("seed %lu step %lu: %s\n", (unsigned long)seed, (unsigned long)s->step,
+		       s->fault);
 	}
+	*out = (struct outcome){.used = true,
+				.pid = out->pid,
+				.seed = seed,
+				.packets = s->n_packets,
+				.steps = s->step,
+				.checks = s->model->n_checks,
+				.held = s->model->n_held,
+				.moved = s->model->n_moved,
+				.dropped = s->n_dropped,
+				.publishes = s->n_publishes,
+				.kills = s->n_kills,
+				.reboots = s->n_reboots,
+				.answered = s->n_answered,
+				.refused = s->n_refused};
+	memcpy(out->fault, s->fault, sizeof(out->fault));
+	sim_free(s);
 }
 
-/* --- telling ------------------------------------------------------------------------------- */
-
-static void print_event(const struct sim_event *e)
+static void start(const struct options *o, uint64_t seed, struct outcome *out)
 {
-	printf("  step %lu: ", (unsigned long)e->step);
-	/* The formats are the literals of the callers. */
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wformat-nonliteral"
-	printf(e->what, e->a, e->b, e->c, e->d);
-#pragma GCC diagnostic pop
-	printf("\n");
+	fflush(stdout);
+	*out = (struct outcome){.used = true, .seed = seed};
+	pid_t pid = fork();
+	if (pid == 0) {
+		if (o->hunt >= 0 && !freopen("/dev/null", "w", stderr))
+			_exit(2); /* what it says while a rule is broken is of no interest */
+		run(o, seed, out);
+		_exit(out->fault[0] ? 1 : 0);
+	}
+	out->pid = pid;
 }
 
-void sim_event(struct sim *s, const char *what, long a, long b, long c, long d)
+/* Wait for any run; NULL when there is none. */
+static struct outcome *reap(struct outcome *outs)
 {
-	struct sim_event *e = &s->events[s->n_events++ % SIM_TRACE];
+	int status;
+	pid_t pid = wait(&status);
 
-	*e = (struct sim_event){.step = s->step, .what = what, .a = a, .b = b, .c = c, .d = d};
-	if (s->trace)
-		print_event(e);
-}
-
-void sim_print_events(const struct sim *s)
-{
-	uint64_t first = s->n_events > SIM_TRACE ? s->n_events - SIM_TRACE : 0;
-
-	for (uint64_t i = first; i < s->n_events; i++)
-		print_event(&s->events[i % SIM_TRACE]);
-}
-
-void sim_explain(const struct sim *s)
-{
-	const struct model_flow *f = s->model->culprit;
-	const struct control *c = s->box->control;
-
-	for (unsigned i = 0; f && c && i < VIPS_MAX; i++) {
-		const struct vip_runtime *v = c->vips[i];
-		if (!v || v->uid != f->vip_uid)
+	for (unsigned i = 0; pid > 0 && i < PARALLEL; i++) {
+		struct outcome *o = &outs[i];
+		if (!o->used || o->pid != pid)
 			continue;
-		uint64_t hash = flow_key_hash(&f->key, v->seed);
-		uint32_t slot = flow_table_find(&c->flows, &v->flows, &f->key, hash);
-		printf("  VIP %s, generation %lu, refresh %u ms: ", v->now->conf.id,
-		       (unsigned long)c->generation, v->now->view->refresh_ms);
-		if (slot == FLOW_NONE) {
-			printf("control does not know the flow\n");
-			continue;
+		if (!WIFEXITED(status))
+			snprintf(o->fault, sizeof(o->fault), "ended by signal %d",
+				 WTERMSIG(status));
+		if (WIFSIGNALED(status)) {
+			char cmd[96];
+			snprintf(cmd, sizeof(cmd), "rm -rf /dev/shm/concury-sim.%d*", pid);
+			if (system(cmd) != 0)
+				printf("%s failed\n", cmd);
 		}
-		struct flow_meta m = flow_meta_get(&c->flows.slots[slot]);
-		printf("known at DIP %u (index %u), phase %u, flags %x, reference flags %x, heard "
-		       "of "
-		       "%u ms ago\n",
-		       model_dip_number(v->now->view, m.dip), m.dip, m.phase, m.flags,
-		       flow_table_ref(&c->flows, slot)->flags, (uint32_t)box_now_ms() - m.seen_ms);
+		return o;
 	}
+	return NULL;
 }
 
-void sim_wrong(struct sim *s, const char *fmt, ...)
+static void add(struct outcome *sum, const struct outcome *o)
 {
-	va_list ap;
-
-	if (s->fault[0])
-		return;
-	va_start(ap, fmt);
-	vsnprintf(s->fault, sizeof(s->fault), fmt, ap);
-	va_end(ap);
+	sum->packets += o->packets;
+	sum->steps += o->steps;
+	sum->checks += o->checks;
+	sum->held += o->held;
+	sum->moved += o->moved;
+	sum->dropped += o->dropped;
+	sum->publishes += o->publishes;
+	sum->kills += o->kills;
+	sum->reboots += o->reboots;
+	sum->answered += o->answered;
+	sum->refused += o->refused;
 }
 
-/* --- what control published ---------------------------------------------------------------- */
-
-static void check_flows(struct sim *s, const struct snapshot *snapshot)
+static double now_s(void)
 {
-	for (unsigned i = 0; i < s->n_tuples; i++) {
-		const struct sim_tuple *t = &s->tuples[i];
-		struct model_flow *f = &s->flows[t->flow];
-		if (!f->dip || t->flow != i)
-			continue;
-		const struct vip_view *v = traffic_view(s, snapshot, t);
-		struct sim_vip *vip = traffic_vip(s, v);
-		const struct sim_vip *last = &s->vips[f->vip];
-		if (!v && last->uid == f->vip_uid && last->may_go_s > box_wall_s())
-			model_vip_gone(s->model, f, s->n_publishes, &s->vips[f->vip].conf);
-		if (vip)
-			model_published(s->model, f, snapshot, v, s->n_publishes, &vip->conf);
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
+}
+
+static void print_sum(const struct outcome *s, uint64_t n, double seconds)
+{
+	printf("%lu runs, %lu packets, %lu steps in %.1f s: %lu publishes, %lu changes answered "
+	       "(%lu refused), %lu kills, %lu reboots\n"
+	       "  packets to the same DIP %lu, to another with reason %lu, dropped %lu; flows "
+	       "checked at publishes %lu\n",
+	       (unsigned long)n, (unsigned long)s->packets, (unsigned long)s->steps, seconds,
+	       (unsigned long)s->publishes, (unsigned long)s->answered, (unsigned long)s->refused,
+	       (unsigned long)s->kills, (unsigned long)s->reboots, (unsigned long)s->held,
+	       (unsigned long)s->moved, (unsigned long)s->dropped, (unsigned long)s->checks);
+}
+
+/* Runs until all are done, or one has failed. True if one failed. */
+static bool run_all(const struct options *o)
+{
+	struct outcome *outs = mmap(NULL, PARALLEL * sizeof(*outs), PROT_READ | PROT_WRITE,
+				    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct outcome sum = {0};
+	uint64_t next = o->first, n = 0;
+	double begin = now_s();
+	bool failed = false;
+
+	if (outs == MAP_FAILED)
+		return true;
+	for (unsigned i = 0; i < PARALLEL && i < o->seeds; i++)
+		start(o, next++, &outs[i]);
+	for (struct outcome *out; (out = reap(outs)) != NULL;) {
+		n++;
+		add(&sum, out);
+		if (out->fault[0] && o->hunt >= 0 && !failed)
+			printf("found with seed %lu: %s\n", (unsigned long)out->seed, out->fault);
+		else if (out->fault[0] && o->hunt < 0)
+			printf("seed %lu: %s\n  sim --seed %lu shows it again\n",
+			       (unsigned long)out->seed, out->fault, (unsigned long)out->seed);
+		failed |= out->fault[0] != 0;
+		out->used = false;
+		if (!failed && (o->soak || next < o->first + o->seeds))
+			start(o, next++, out);
+		if (o->soak && n % 200 == 0)
+			print_sum(&sum, n, now_s() - begin);
 	}
+	print_sum(&sum, n, now_s() - begin);
+	munmap(outs, PARALLEL * sizeof(*outs));
+	return failed;
 }
 
-/* A VIP that was acknowledged is there until somebody asked for its end. */
-static void check_vips(struct sim *s, const struct snapshot *snapshot)
+static int fault_by_name(const char *name)
 {
-	for (unsigned i = 0; i < SIM_VIPS; i++) {
-		struct sim_vip *v = &s->vips[i];
-		bool found = false;
-		for (unsigned k = 0; k < 2 * SIM_VIPS && !found; k++) {
-			found = snapshot->vips[k] &&
-				vip_match_equal(&snapshot->vips[k]->match, &v->conf.match);
-			if (found)
-				v->uid = snapshot->vips[k]->uid;
+	for (int i = 0; i < N_FAULTS; i++)
+		if (strcmp(fault_names[i], name) == 0)
+			return i;
+	fprintf(stderr, "no fault is called %s\n", name);
+	exit(2);
+}
+
+static struct options read_options(int argc, char **argv)
+{
+	static const struct option known[] = {{"seeds", required_argument, NULL, 'n'},
+					      {"first", required_argument, NULL, 'f'},
+					      {"packets", required_argument, NULL, 'p'},
+					      {"seed", required_argument, NULL, 's'},
+					      {"until", required_argument, NULL, 'u'},
+					      {"hunt", required_argument, NULL, 'h'},
+					      {"trace", no_argument, NULL, 't'},
+					      {"soak", no_argument, NULL, 'k'},
+					      {NULL, 0, NULL, 0}};
+	struct options o = {.first = 1, .seeds = 200, .packets = 10500, .hunt = -1};
+
+	for (int c; (c = getopt_long(argc, argv, "", known, NULL)) != -1;) {
+		uint64_t value = optarg ? strtoull(optarg, NULL, 0) : 0;
+		switch (c) {
+		case 'n':
+			o.seeds = value;
+			break;
+		case 'f':
+			o.first = value;
+			break;
+		case 'p':
+			o.packets = value;
+			break;
+		case 's':
+			o.first = value;
+			o.one = true;
+			break;
+		case 'u':
+			o.until = value;
+			break;
+		case 'h':
+			o.hunt = fault_by_name(optarg);
+			break;
+		case 't':
+			o.trace = true;
+			break;
+		case 'k':
+			o.soak = true;
+			o.first = (uint64_t)time(NULL);
+			break;
+		default:
+			exit(2);
 		}
-		if (!found && v->exists && !v->busy && !v->deleting && v->may_go_s > box_wall_s())
-			sim_wrong(s, "VIP %s is gone, and nobody asked for it", v->id);
 	}
+	return o;
 }
 
-void sim_check_published(struct sim *s)
+int main(int argc, char **argv)
 {
-	const struct snapshot *snapshot = atomic_load(&s->box->workers[0]->snapshot);
+	struct options o = read_options(argc, argv);
 
-	if (!s->box->control || !snapshot || snapshot->generation == s->generation)
-		return;
-	s->generation = snapshot->generation;
-	s->n_publishes++;
-	sim_event(s, "generation %ld is published", (long)snapshot->generation, 0, 0, 0);
-	check_flows(s, snapshot);
-	check_vips(s, snapshot);
-	if (s->box->control->stats.violations_total)
-		sim_wrong(s, "the forwarder itself counts a violation");
-}
-
-/* --- steps --------------------------------------------------------------------------------- */
-
-static unsigned draw_fuel(struct sim *s)
-{
-	switch (prng_below(&s->random, 4)) {
-	case 0:
-		return prng_below(&s->random, 4);
-	case 1:
-		return prng_below(&s->random, 40);
-	default:
-		return 1000;
+	log_set_level(LOG_ERROR);
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	if (o.one) {
+		struct outcome out = {.used = false};
+		run(&o, o.first, &out);
+		print_sum(&out, 1, 0);
+		return out.fault[0] ? EXIT_FAILURE : EXIT_SUCCESS;
 	}
-}
-
-static void run_control(struct sim *s)
-{
-	box_run_control(s->box, draw_fuel(s));
-	if (s->box->control && s->resync)
-		operator_resync(s);
-	sim_check_published(s);
-	operator_answers(s);
-}
-
-static void run_worker(struct sim *s, unsigned w, unsigned fuel)
-{
-	box_run_worker(s->box, w, fuel);
-	traffic_collect(s, w);
-}
-
-/* Time may pass only between bursts: no burst takes seconds. */
-static void finish_bursts(struct sim *s)
-{
-	for (unsigned w = 0; w < s->box->n_workers; w++)
-		for (int i = 0; i < 100 && port_mem_n_held(s->box->ports[w]); i++)
-			run_worker(s, w, 1000);
-}
-
-static void leap(struct sim *s)
-{
-	static const unsigned scales[] = {100, 1000, 4000, 10000, 30000};
-	unsigned ms = prng_below(&s->random, scales[prng_below(&s->random, 5)]);
-
-	finish_bursts(s);
-	sim_event(s, "%ld ms pass", ms, 0, 0, 0);
-	box_advance_ms(ms);
-}
-
-static void kill_process(struct sim *s, bool reboot)
-{
-	struct box *b = s->box;
-
-	sim_event(s, reboot ? "the machine reboots" : "the process is killed", 0, 0, 0, 0);
-	if (b->control && b->control->stats.violations_total)
-		sim_wrong(s, "the forwarder itself counts a violation");
-	box_kill(b, reboot);
-	s->n_kills += !reboot;
-	s->n_reboots += reboot;
-	traffic_killed(s, reboot);
-	operator_killed(s);
-	if (sim_chance(s, 3))
-		box_advance_ms(prng_below(&s->random, 60000));
-	if (sim_chance(s, 3))
-		b->n_workers = 1 + prng_below(&s->random, BOX_WORKERS_MAX);
-	s->lane_salt = prng_below(&s->random, 16);
-	s->generation = 0;
-	box_start(b);
-}
-
-static void set_disk(struct sim *s)
-{
-	static const int errors[] = {0, 0, 0, 28 /* ENOSPC */, 30 /* EROFS */, 5 /* EIO */};
-
-	s->box->fail_commits = errors[prng_below(&s->random, ARRAY_LEN(errors))];
-	s->box->polls_max = prng_below(&s->random, 8);
-	sim_event(s, "the disk: error %ld, at most %ld polls", s->box->fail_commits,
-		  s->box->polls_max, 0, 0);
-}
-
-bool sim_step(struct sim *s)
-{
-	const struct sim_mood *m = &s->mood;
-	unsigned dice = prng_below(&s->random, 10000);
-
-	s->step++;
-	if (dice < m->clients)
-		traffic_send(s);
-	else if ((dice -= m->clients) < m->control)
-		run_control(s);
-	else if ((dice -= m->control) < m->request)
-		operator_request(s);
-	else if ((dice -= m->request) < m->tick)
-		box_advance_ms(1);
-	else if ((dice -= m->tick) < m->leap)
-		leap(s);
-	else if ((dice -= m->leap) < m->kill)
-		kill_process(s, false);
-	else if ((dice -= m->kill) < m->reboot)
-		kill_process(s, true);
-	else if ((dice -= m->reboot) < m->disk)
-		set_disk(s);
-	else
-		run_worker(s, prng_below(&s->random, s->box->n_workers), draw_fuel(s));
-	if (s->model->fault[0])
-		sim_wrong(s, "%s", s->model->fault);
-	return !s->fault[0];
-}
-
-/* --- life ---------------------------------------------------------------------------------- */
-
-static void draw_mood(struct sim *s)
-{
-	struct prng *r = &s->random;
-
-	s->mood = (struct sim_mood){.clients = 800 + prng_below(r, 800),
-				    .control = 500 + prng_below(r, 3000),
-				    .request = 40 + prng_below(r, 200),
-				    .tick = 50 + prng_below(r, 400),
-				    .leap = 5 + prng_below(r, 60),
-				    .kill = sim_chance(s, 3) ? 0 : prng_below(r, 12),
-				    .reboot = sim_chance(s, 2) ? 0 : prng_below(r, 4),
-				    .disk = sim_chance(s, 2) ? 0 : prng_below(r, 20)};
-	s->burst_max = sim_chance(s, 4) ? 2 : 1 + prng_below(r, 24);
-	s->box->n_workers = 1 + prng_below(r, BOX_WORKERS_MAX);
-	s->box->tx_ring = sim_chance(s, 4) ? 8 : 64;
-	s->box->n_flows = sim_chance(s, 4) ? 64 + prng_below(r, 128) : 1024;
-	s->box->sqlite = s->seed % 10 == 9;
-}
-
-struct sim *sim_new(uint64_t seed)
-{
-	struct sim *s = calloc(1, sizeof(*s));
-
-	assert(s);
-	s->seed = seed;
-	s->random = (struct prng){seed};
-	s->model = malloc(sizeof(*s->model));
-	assert(s->model);
-	model_init(s->model);
-	s->box = box_new(seed);
-	draw_mood(s);
-	operator_init(s);
-	traffic_init(s);
-	noting = s;
-	box_start(s->box);
-	return s;
-}
-
-void sim_end(struct sim *s)
-{
-	for (unsigned i = 0; i < 200 && !s->fault[0]; i++) {
-		run_control(s);
-		for (unsigned w = 0; w < s->box->n_workers; w++)
-			run_worker(s, w, 1000);
+	bool failed = run_all(&o);
+	if (o.hunt >= 0) {
+		printf("%s - the simulation finds %s\n", failed ? "ok" : "not ok",
+		       fault_names[o.hunt]);
+		return failed ? EXIT_SUCCESS : EXIT_FAILURE;
 	}
-	if (s->box->control->stats.violations_total)
-		sim_wrong(s, "the forwarder itself counts a violation");
-	if (!s->fault[0])
-		box_stop(s->box);
-}
-
-void sim_free(struct sim *s)
-{
-	noting = NULL;
-	if (s->fault[0] && s->box->alive)
-		box_kill(s->box, false);
-	box_free(s->box);
-	free(s->model);
-	free(s);
+	printf("%s - no flow moves without a reason\n", failed ? "not ok" : "ok");
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }
