@@ -35,6 +35,13 @@ BENCH_SRC := $(wildcard tests/bench/bench_*.c)
 EXPERIMENT_SRC := $(wildcard tests/experiment/*.c)
 SUPPORT_SRC := $(filter-out $(UNIT_SRC),$(wildcard tests/unit/*.c)) \
 	$(filter-out $(BENCH_SRC) %.bpf.c,$(wildcard tests/bench/*.c tests/bench/peers/*.c))
+# The simulation has its own objects: with faults to switch on, and with small sizes.
+SIM_PROGRAMS := sim scenarios
+SIM_SRC := $(wildcard forwarder/base/*.c forwarder/lookup/*.c forwarder/packet/*.c forwarder/worker/*.c \
+	forwarder/control/*.c schema/*.c tests/sim/*.c) forwarder/io/port_mem.c tests/unit/frames.c \
+	tests/unit/mem_store.c tests/unit/world.c
+SIM_WRAP := malloc calloc realloc free aligned_alloc posix_memalign eventfd close
+SIM := $(patsubst %,$(BUILD)/sim/%,$(SIM_PROGRAMS))
 MAIN_SRC := $(wildcard forwarder/main.c)
 BPF_SRC := $(wildcard forwarder/io/*.bpf.c)
 TEST_BPF_SRC := $(wildcard tests/e2e/*.bpf.c tests/bench/*.bpf.c)
@@ -52,7 +59,7 @@ AGENT := $(BUILD)/bin/concury-agent
 
 .DELETE_ON_ERROR:
 .PHONY: all help deps deps-test unit demo demo-clean check layers asan tsan bench lint format clean \
-	unit-build bench-build experiment experiment-build
+	unit-build bench-build sim-build sim soak experiment experiment-build
 
 all: $(BIN) $(AGENT) ## Build concuryd and concury-agent (build/bin/)
 
@@ -103,7 +110,7 @@ $(BUILD)/%.bpf.o: %.bpf.c
 		-Iforwarder -MMD -MP -c -o $@ $<
 
 # Kept, though only the skeleton needs some: make would delete those as intermediate.
-.PRECIOUS: $(BUILD)/%.bpf.o
+.PRECIOUS: $(BUILD)/%.bpf.o $(BUILD)/sim-obj/%.o
 
 $(BUILD)/gen/%.skel.h: $(BUILD)/forwarder/io/%.bpf.o
 	$(call say,SKEL,$@)
@@ -127,12 +134,37 @@ $(EXPERIMENT): $(BUILD)/experiment/%: $(call obj,$(EXPERIMENT_SRC)) $(SUPPORT) $
 	$(Q)$(CC) $(LDFLAGS) -fno-lto -o $@ $(call obj,tests/experiment/$*.c) \
 		$(call obj,$(filter-out %/simulated.c %/wire.c,$(EXPERIMENT_SRC))) $(SUPPORT) $(LIB) $(LDLIBS)
 
+# Not compiled for link-time optimization: the linker must see each call that it wraps.
+$(BUILD)/sim-obj/%.o: %.c
+	$(call say,CC,$<)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CPPFLAGS) $(filter-out -flto -ffat-lto-objects,$(CFLAGS)) -DCONCURY_FAULTS -MMD -MP -c -o $@ $<
+
+$(BUILD)/sim-obj/schema/migrations.o: $(wildcard schema/migrations/*.sql)
+
+$(BUILD)/sim/libsim.a: $(patsubst %.c,$(BUILD)/sim-obj/%.o,$(filter-out $(SIM_PROGRAMS:%=tests/sim/%.c),$(SIM_SRC)))
+	$(call say,AR,$@)
+	@mkdir -p $(@D)
+	$(Q)rm -f $@; ar rcs $@ $^
+
+$(BUILD)/sim/%: $(BUILD)/sim-obj/tests/sim/%.o $(BUILD)/sim/libsim.a
+	$(call say,LD,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(LDFLAGS) $(SIM_WRAP:%=-Wl,--wrap=%) -o $@ $^ -lsqlite3 -lm
+
 unit-build: $(UNIT)
+sim-build: $(SIM)
 bench-build: $(BENCH) $(TEST_BPF)
 experiment-build: $(EXPERIMENT)
 
 unit: unit-build ## Build and run the unit tests
 	@tests/run.sh unit $(UNIT)
+
+sim: sim-build ## Build and run the deterministic simulation and its scenarios
+	@tests/run.sh sim $(SIM)
+
+soak: sim-build ## Run the simulation with new seeds until stopped
+	@$(BUILD)/sim/sim --soak
 
 demo: deps ## Show Concury at work: namespaces, nginx backends, real clients (root)
 	@$(MAKE) --no-print-directory all $(TEST_BPF)

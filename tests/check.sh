@@ -24,8 +24,9 @@ step() {
 	fi
 }
 
-step build "${make[@]}" all unit-build bench-build experiment-build
+step build "${make[@]}" all unit-build bench-build sim-build experiment-build
 "${make[@]}" unit
+"${make[@]}" sim
 tests/run.sh model tests/model/*.sh
 step layers tests/layers.sh
 step lint tests/lint.sh

@@ -1,5 +1,7 @@
 /* The simulation's program.
  *
+ *   sim                                       200 runs without a violation, then each of the faults
+ *                                             that must be found in as many
  *   sim --seeds N [--first S] [--packets P]   N runs of P packets each; prints what it did
  *   sim --hunt FAULT --seeds N                the same with a rule switched off: one run must fail
  *   sim --seed S [--until STEP] [--trace]     one run again, to a step
@@ -25,7 +27,7 @@
 
 struct options {
 	uint64_t first, seeds, packets, until;
-	bool one, trace, soak;
+	bool one, trace, soak, all;
 	int hunt; /* a fault, or -1 */
 };
 
@@ -207,7 +209,8 @@ static struct options read_options(int argc, char **argv)
 					      {"trace", no_argument, NULL, 't'},
 					      {"soak", no_argument, NULL, 'k'},
 					      {NULL, 0, NULL, 0}};
-	struct options o = {.first = 1, .seeds = 200, .packets = 10500, .hunt = -1};
+	struct options o = {
+		.first = 1, .seeds = 200, .packets = 10500, .hunt = -1, .all = argc == 1};
 
 	for (int c; (c = getopt_long(argc, argv, "", known, NULL)) != -1;) {
 		uint64_t value = optarg ? strtoull(optarg, NULL, 0) : 0;
@@ -245,8 +248,24 @@ static struct options read_options(int argc, char **argv)
 	return o;
 }
 
+static bool run_and_say(const struct options *o)
+{
+	bool failed = run_all(o);
+	bool good = failed == (o->hunt >= 0);
+
+	if (o->hunt >= 0)
+		printf("%s - the simulation finds %s\n", good ? "ok" : "not ok",
+		       fault_names[o->hunt]);
+	else
+		printf("%s - no flow moves without a reason\n", good ? "ok" : "not ok");
+	return good;
+}
+
 int main(int argc, char **argv)
 {
+	static const enum fault hunts[] = {FAULT_skip_ring_drain, FAULT_swap_unparked,
+					   FAULT_skip_accident_check, FAULT_lose_late_flows,
+					   FAULT_persist_after_publish};
 	struct options o = read_options(argc, argv);
 
 	log_set_level(LOG_ERROR);
@@ -257,12 +276,10 @@ int main(int argc, char **argv)
 		print_sum(&out, 1, 0);
 		return out.fault[0] ? EXIT_FAILURE : EXIT_SUCCESS;
 	}
-	bool failed = run_all(&o);
-	if (o.hunt >= 0) {
-		printf("%s - the simulation finds %s\n", failed ? "ok" : "not ok",
-		       fault_names[o.hunt]);
-		return failed ? EXIT_SUCCESS : EXIT_FAILURE;
+	bool good = run_and_say(&o);
+	for (unsigned i = 0; o.all && i < sizeof(hunts) / sizeof(hunts[0]); i++) {
+		o.hunt = (int)hunts[i];
+		good &= run_and_say(&o);
 	}
-	printf("%s - no flow moves without a reason\n", failed ? "not ok" : "ok");
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return good ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -96,7 +96,7 @@ struct sim {
 	char fault[256]; /* empty: all is well */
 };
 
-/* sim.c */
+/* steps.c */
 struct sim *sim_new(uint64_t seed);
 void sim_free(struct sim *s);
 /** One step. False once something is wrong. */

@@ -1,0 +1,342 @@
+/* Scenarios about the life of flows. */
+#include <arpa/inet.h>
+
+#include "control/agents.h"
+#include "tests/sim/scene.h"
+
+/* --- learning ------------------------------------------------------------------------------ */
+
+static struct scene *late;
+
+static void open_late(struct world *w)
+{
+	w->on_submit = NULL;
+	for (unsigned i = 500; i < 506; i++)
+		late->dips[i] = (uint8_t)world_tcp(w, 0, i, FRAMES_SYN, 0);
+	control_drain(w->control, UINT64_MAX);
+}
+
+/* A plan drains D1; flows open on D1 and are drained from the rings while it is committed. */
+void scenario_late_flow_stays(void)
+{
+	struct scene s;
+
+	scene_open(&s, 1, 4096, VIP_TCP, NULL, 2);
+	scene_connect(&s, 0, 100);
+	late = &s;
+	s.w->on_submit = open_late;
+	scene_shake(&s, 1, 0);
+	scene_must_stay(&s, 0, 100);
+	scene_must_stay(&s, 500, 6);
+	scene_close(&s);
+}
+
+/* Control is away; the flow's entry was pushed out, so its ACK went by another ring than what came
+ * 16 s later: FIN, and a second connection on the tuple. */
+void scenario_records_in_order(void)
+{
+	struct vip_conf conf;
+	struct scene s;
+
+	vip_conf_defaults(&conf);
+	conf.idle_established_s = conf.idle_half_open_s = 20;
+	scene_open(&s, 1, 4096, VIP_TCP, &conf, 3);
+	scene_connect(&s, 0, 200);
+	unsigned f = scene_pin(&s, 1, 200);
+	scene_evict(&s);
+	world_tcp(s.w, 0, f, FRAMES_ACK, 0);
+	world_advance_ms(16000);
+	world_tcp(s.w, 0, f, FRAMES_FIN | FRAMES_ACK, 0);
+	world_tcp(s.w, 0, f, FRAMES_SYN, 0);
+	world_tcp(s.w, 0, f, FRAMES_ACK, 0);
+	MUST(world_tcp(s.w, 0, f, FRAMES_ACK, 10) == 1, "the new connection follows the pin");
+	scene_wait_s(&s, 15);
+	scene_must_stay(&s, f, 1);
+	scene_close(&s);
+}
+
+static unsigned pinned_datagrams(struct scene *s, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++) {
+		s->dips[i] = (uint8_t)world_udp(s->w, 0, i);
+		control_step(s->w->control);
+	}
+	return scene_pin(s, 1, n);
+}
+
+void scenario_suppressed_datagram(void)
+{
+	struct vip_conf conf;
+	struct scene s;
+
+	vip_conf_defaults(&conf);
+	conf.idle_udp_s = 20;
+	scene_open(&s, 1, 4096, VIP_UDP, &conf, 3);
+	unsigned f = pinned_datagrams(&s, 200);
+	scene_wait_s(&s, 6);
+	world_udp(s.w, 0, f); /* told */
+	scene_wait_s(&s, 3);
+	world_udp(s.w, 0, f); /* not told: its entry is fresh */
+	scene_wait_s(&s, 18);
+	MUST(world_udp(s.w, 0, f) == 1, "a datagram 18 s after the last stays");
+	scene_close(&s);
+}
+
+void scenario_lost_refresh(void)
+{
+	struct vip_conf conf;
+	struct scene s;
+
+	vip_conf_defaults(&conf);
+	conf.idle_established_s = 60;
+	scene_open(&s, 1, 4096, VIP_TCP, &conf, 3);
+	scene_connect(&s, 0, 200);
+	unsigned f = scene_pin(&s, 1, 200);
+	scene_wait_s(&s, 55);
+	for (unsigned i = 2000; i < 2100; i++) /* strangers fill the ring, and take the tokens */
+		world_tcp(s.w, 0, i, FRAMES_ACK, 0);
+	uint64_t lost = counter_read(&s.w->workers[0]->counters->lost_refreshes);
+	scene_evict(&s);
+	world_tcp(s.w, 0, f, FRAMES_ACK, 10);
+	MUST(counter_read(&s.w->workers[0]->counters->lost_refreshes) == lost + 1,
+	     "the refresh is lost");
+	scene_evict(&s);
+	scene_wait_s(&s, 15);
+	scene_shake(&s, 2, 20);
+	scene_must_stay(&s, f, 1);
+	scene_close(&s);
+}
+
+/* --- restarts ------------------------------------------------------------------------------ */
+
+void scenario_long_absence(void)
+{
+	struct vip_conf conf;
+	struct scene s;
+
+	vip_conf_defaults(&conf);
+	conf.idle_established_s = 60;
+	scene_open(&s, 1, 4096, VIP_TCP, &conf, 3);
+	scene_connect(&s, 0, 200);
+	unsigned f = scene_pin(&s, 1, 200);
+	world_advance_ms(300000);
+	world_restart(s.w, WORLD_KILL);
+	scene_wait_s(&s, 1);
+	scene_shake(&s, 2, 20);
+	scene_must_stay(&s, f, 1);
+	scene_close(&s);
+}
+
+void scenario_pins_over_reboot(void)
+{
+	struct scene s;
+
+	scene_open(&s, 1, 4096, VIP_TCP, NULL, 3);
+	scene_connect(&s, 0, 200);
+	unsigned f = scene_pin(&s, 1, 200);
+	world_delete_dip(s.w, "v", 1, false); /* drains, for the flow that it has */
+	world_restart(s.w, WORLD_REBOOT);
+	scene_wait_s(&s, 6); /* the hold of voluntary changes */
+	world_set_admin(s.w, "v", 2, ADMIN_DOWN);
+	scene_wait_s(&s, 2);
+	MUST(world_dip_flows(s.w, "v", 1) != UINT64_MAX, "a draining DIP with pins is not cut");
+	scene_must_stay(&s, f, 1);
+	scene_close(&s);
+}
+
+/* --- ends ---------------------------------------------------------------------------------- */
+
+void scenario_stale_entry_drops(void)
+{
+	struct vip_conf conf;
+	struct scene s;
+
+	vip_conf_defaults(&conf);
+	conf.idle_udp_s = 8;
+	conf.on_learn_overflow = OVERFLOW_DROP;
+	scene_open(&s, 1, 4096, VIP_UDP, &conf, 2);
+	MUST(world_udp(s.w, 0, 7) != 0, "a datagram is carried");
+	scene_wait_s(&s, 30);
+	MUST(world_consistency(s.w).flows_known == 0, "the flow has timed out");
+	for (unsigned i = 1000; i < 1000 + STATE_DATAGRAM_RECORDS; i++)
+		world_udp(s.w, 0, i);
+	struct vip_runtime *v = control_find_vip(s.w->control, "v");
+	struct frames_spec again = {.src = frames_ip("10.1.0.0"), .proto = IPPROTO_UDP};
+	struct flow_key key = {.src = again.src,
+			       .sport_be = htons(1031),
+			       .dport_be = htons(80),
+			       .proto = IPPROTO_UDP};
+	uint64_t hash = flow_key_hash(&key, v->seed);
+	/* still in the cache, as it is when it is not pushed out */
+	s.w->workers[0]->learn.seen[seen_index(hash)] =
+		(struct seen_entry){.hash = hash,
+				    .time_ms = (uint32_t)world_now_ms() - 30000,
+				    .dip = vip_view_lookup(v->now->view, hash),
+				    .phase = SEEN_ESTABLISHED};
+	MUST(world_udp(s.w, 0, 7) == 0, "what cannot be told is dropped");
+	scene_close(&s);
+}
+
+void scenario_late_end_of_agent(void)
+{
+	static const uint8_t token[32];
+	struct agent_entry end = {
+		.src = frames_ip("10.1.0.0"), .dport = 80, .proto = IPPROTO_TCP, .ended = true};
+	struct agent_report r = {.instance = "0123456789abcdef",
+				 .sequence = 1,
+				 .full = true,
+				 .first = true,
+				 .last = true};
+	struct agent_answer answer;
+	struct error err;
+	struct scene s;
+	bool created;
+
+	scene_open(&s, 1, 4096, VIP_TCP, NULL, 3);
+	scene_connect(&s, 0, 200);
+	unsigned f = scene_pin(&s, 1, 200);
+	MUST(control_agent_put(s.w->control, "a", "v", "b1", token, &created, &err) == CONTROL_OK,
+	     "an agent is bound to the DIP");
+	control_agent_report(s.w->control, "a", &r, &answer);
+	/* Connection 1 ends at the backend only; the tuple is used again 5 s later. */
+	scene_wait_s(&s, 5);
+	world_tcp(s.w, 0, f, FRAMES_SYN, 0);
+	MUST(world_tcp(s.w, 0, f, FRAMES_ACK, 10) == 1, "the new connection stays on the DIP");
+	scene_wait_s(&s, 3);
+	end.sport = (uint16_t)(1024 + f);
+	end.age_ms = 8000;
+	r = (struct agent_report){
+		.instance = "0123456789abcdef", .sequence = 2, .n = 1, .entries = &end};
+	control_agent_report(s.w->control, "a", &r, &answer);
+	MUST(answer.ack == 2 && answer.n_refused == 0, "the report is taken");
+	scene_wait_s(&s, 30);
+	scene_must_stay(&s, f, 1);
+	scene_close(&s);
+}
+
+void scenario_payload_revives(void)
+{
+	struct scene s;
+
+	scene_open(&s, 1, 4096, VIP_TCP, NULL, 3);
+	scene_connect(&s, 0, 200);
+	unsigned f = scene_pin(&s, 1, 200);
+	world_tcp(s.w, 0, f, FRAMES_FIN | FRAMES_ACK, 0); /* spoofed */
+	control_step(s.w->control);
+	world_tcp(s.w, 0, f, FRAMES_ACK, 0);
+	scene_wait_s(&s, 1);
+	scene_must_stay(&s, f, 1);
+	scene_wait_s(&s, 40);
+	scene_must_stay(&s, f, 1);
+	scene_close(&s);
+}
+
+void scenario_spoofed_reset(void)
+{
+	struct scene s;
+
+	scene_open(&s, 1, 4096, VIP_TCP, NULL, 3);
+	scene_connect(&s, 0, 200);
+	unsigned f = scene_pin(&s, 1, 200);
+	scene_wait_s(&s, 60);
+	world_tcp(s.w, 0, f, FRAMES_RST, 0);
+	scene_wait_s(&s, 14);
+	scene_must_stay(&s, f, 1);
+	scene_close(&s);
+}
+
+/* --- what a flow is ------------------------------------------------------------------------ */
+
+void scenario_ports_are_flows(void)
+{
+	struct frames_spec spec = {.src = frames_ip("10.1.2.3"),
+				   .dst = frames_ip(WORLD_VIP_ADDRESS),
+				   .sport = 4000,
+				   .tcp_flags = FRAMES_SYN};
+	struct vip_conf conf;
+	struct scene s;
+
+	vip_conf_defaults(&conf);
+	conf.match.protocol = VIP_ANY; /* keep port 0 */
+	scene_open(&s, 1, 4096, VIP_TCP, &conf, 3);
+	for (unsigned port = 80; port <= 443; port += 363) {
+		spec.dport = (uint16_t)port;
+		MUST(world_send(s.w, 0, &spec) != 0, "a SYN is carried");
+	}
+	world_settle(s.w);
+	MUST(world_consistency(s.w).flows_known == 2, "two ports are two flows");
+	spec.tcp_flags = FRAMES_FIN | FRAMES_ACK;
+	world_send(s.w, 0, &spec);
+	world_settle(s.w);
+	MUST(control_find_vip(s.w->control, "v")->flows.lists[LIST_HALF_OPEN].n == 1,
+	     "the end of one is not the end of the other");
+	scene_close(&s);
+}
+
+/* --- capacity ------------------------------------------------------------------------------ */
+
+void scenario_flood_of_strangers(void)
+{
+	struct scene s;
+
+	scene_open(&s, 1, 1024, VIP_TCP, NULL, 3);
+	scene_connect(&s, 0, 200);
+	scene_shake(&s, 1, 3);
+	for (unsigned i = 2000; i < 6000; i++) {
+		world_tcp(s.w, 0, i, i % 3 ? FRAMES_ACK : FRAMES_SYN, 0);
+		control_step(s.w->control);
+		if (i % 16 == 0)
+			world_advance_ms(1);
+	}
+	MUST(world_consistency(s.w).flows_forgotten_total > 1000, "the flood is more than fits");
+	scene_shake(&s, 2, 3);
+	scene_must_stay(&s, 0, 200);
+	scene_close(&s);
+}
+
+/* --- equal hashes -------------------------------------------------------------------------- */
+
+/* Two flows whose hashes are equal, and so name the same Dcode. */
+static void equal_pair(struct scene *s, unsigned *x, unsigned *y)
+{
+	static unsigned first[1 << 14]; /* number + 1, by the bits that are left of a hash */
+	struct vip_runtime *v = control_find_vip(s->w->control, "v");
+
+	for (unsigned i = 0; i < SCENE_FLOWS; i++) {
+		struct flow_key key = {
+			.src = frames_ip("10.1.0.0"), .dport_be = htons(80), .proto = IPPROTO_TCP};
+		unsigned port = 1024 + (i & 1023);
+		key.sport_be = htons((uint16_t)port);
+		uint64_t hash = flow_key_hash(&key, v->seed);
+		unsigned small = (unsigned)(hash >> 60 << 10 | (hash & 1023));
+		if (first[small]) {
+			*x = first[small] - 1;
+			*y = i;
+			return;
+		}
+		first[small] = i + 1;
+	}
+	MUST(false, "two hashes are equal");
+}
+
+void scenario_equal_hashes(void)
+{
+	struct scene s;
+	unsigned x = 0, y = 0;
+
+	fault_hash_mask = 0xf0000000000003ff;
+	scene_open(&s, 1, 4096, VIP_TCP, NULL, 3);
+	equal_pair(&s, &x, &y);
+	scene_connect(&s, x, 1);
+	world_set_admin(s.w, "v", s.dips[x], ADMIN_DOWN);
+	scene_connect(&s, y, 1);
+	MUST(s.dips[x] != s.dips[y], "they are on two DIPs");
+	world_set_admin(s.w, "v", s.dips[x], ADMIN_UP);
+	for (unsigned round = 0; round < 3; round++) {
+		scene_must_stay(&s, x, 1);
+		scene_must_stay(&s, y, 1);
+		scene_shake(&s, 1 + round, 3);
+	}
+	MUST(world_consistency(s.w).flows_exact > 0, "one of them is an exact entry");
+	scene_close(&s);
+}
