@@ -53,7 +53,7 @@ SKEL := $(patsubst forwarder/io/%.bpf.c,$(BUILD)/gen/%.skel.h,$(BPF_SRC))
 TEST_BPF := $(patsubst %.bpf.c,$(BUILD)/%.bpf.o,$(TEST_BPF_SRC))
 UNIT := $(patsubst tests/unit/%.c,$(BUILD)/unit/%,$(UNIT_SRC))
 BENCH := $(patsubst tests/bench/%.c,$(BUILD)/bench/%,$(BENCH_SRC))
-EXPERIMENT := $(BUILD)/experiment/simulated $(BUILD)/experiment/wire
+EXPERIMENT := $(addprefix $(BUILD)/experiment/,simulated wire flood)
 BIN := $(BUILD)/bin/concuryd
 AGENT := $(BUILD)/bin/concury-agent
 
@@ -132,7 +132,7 @@ $(EXPERIMENT): $(BUILD)/experiment/%: $(call obj,$(EXPERIMENT_SRC)) $(SUPPORT) $
 	$(call say,LD,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS) -fno-lto -o $@ $(call obj,tests/experiment/$*.c) \
-		$(call obj,$(filter-out %/simulated.c %/wire.c,$(EXPERIMENT_SRC))) $(SUPPORT) $(LIB) $(LDLIBS)
+		$(call obj,$(filter-out %/simulated.c %/wire.c %/flood.c,$(EXPERIMENT_SRC))) $(SUPPORT) $(LIB) $(LDLIBS)
 
 # Not compiled for link-time optimization: the linker must see each call that it wraps.
 $(BUILD)/sim-obj/%.o: %.c
