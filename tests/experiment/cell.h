@@ -61,8 +61,8 @@ void reports_send(struct reports *r, uint32_t flow, uint64_t now_ms);
 /** The next flow whose report has arrived by now, or UINT32_MAX. */
 uint32_t reports_take(struct reports *r, uint64_t now_ms);
 
-/** Flows of the baseline that it should have lost: those that were not reported by the change, times
- *  the chance of each. */
+/** Flows of the baseline that it should have lost: those that were not reported by the change,
+ * times the chance of each. */
 double cell_expected(const struct cell *c, const struct outcome *paper);
 
 void cell_print_head(const char *where);

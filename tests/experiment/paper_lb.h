@@ -13,8 +13,8 @@ struct paper_lb_config {
 	struct ip_addr vip;
 	uint8_t src_mac[6];
 	uint8_t macs[PAPER_DIPS_MAX + 1][6]; /* by DIP, 1.. */
-	/* Every flow that will ever be opened: the seed of the arrays is one under which no set of them
-	 * has a cycle, so that the baseline never has to build anew. */
+	/* Every flow that will ever be opened: the seed of the arrays is one under which no set of
+	 * them has a cycle, so that the baseline never has to build anew. */
 	uint32_t n_flows;
 	const struct flow_key *flows;
 };
@@ -29,8 +29,8 @@ struct paper_change {
 
 struct paper_lb;
 
-/** A forwarder with weights[d] for DIP d (0: none), d in 1 .. PAPER_DIPS_MAX. Aborts without memory.
- *  Thread: one at a time, like all here. */
+/** A forwarder with weights[d] for DIP d (0: none), d in 1 .. PAPER_DIPS_MAX. Aborts without
+ * memory. Thread: one at a time, like all here. */
 struct paper_lb *paper_lb_new(const struct paper_lb_config *c, const uint32_t *weights);
 void paper_lb_free(struct paper_lb *lb);
 
@@ -44,6 +44,6 @@ unsigned paper_lb_lookup(const struct paper_lb *lb, const struct flow_key *key);
 void paper_lb_report(struct paper_lb *lb, const struct flow_key *key, unsigned dip);
 
 /** New weights: a new table with the fewest moves, and new arrays in which all reported flows keep
- *  their DIP. A DIP that had weight and has 0 now keeps the least share a DIP can have, for without a
- *  Dcode of its own even its reported flows would be lost. */
+ *  their DIP. A DIP that had weight and has 0 now keeps the least share a DIP can have, for without
+ * a Dcode of its own even its reported flows would be lost. */
 struct paper_change paper_lb_change(struct paper_lb *lb, const uint32_t *weights);

@@ -6,9 +6,9 @@
 #define TAP_BACKENDS 4
 
 struct tap {
-	int tx; /* packet socket on the client's eth0 */
+	int tx;			  /* packet socket on the client's eth0 */
 	int rx[TAP_BACKENDS + 1]; /* on backend d's, d in 1 .. */
-	uint8_t gateway[6]; /* where frames are sent to: the forwarder under test */
+	uint8_t gateway[6];	  /* where frames are sent to: the forwarder under test */
 	unsigned n_queued;
 	uint8_t (*queue)[128]; /* frames that wait for the next flush */
 	uint32_t *queue_len;
@@ -18,7 +18,8 @@ struct tap {
 void tap_open(struct tap *t, const char *prefix);
 void tap_close(struct tap *t);
 
-/** MAC address of a machine on the segment: the client's, a forwarder's, or 10 + d for backend d. */
+/** MAC address of a machine on the segment: the client's, a forwarder's, or 10 + d for backend d.
+ */
 void tap_mac(uint8_t mac[6], unsigned host);
 
 /** Send a frame of flow i, soon. */
