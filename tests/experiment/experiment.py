@@ -2,7 +2,9 @@
 """What becomes of open connections when host agents' reports are lost or late and the pool changes:
 Concury beside the paper's protocol. experiment.py [--check]: one cell instead of the whole matrix."""
 
+import os
 import pathlib
+import signal
 import subprocess
 import sys
 
@@ -69,6 +71,10 @@ def on_the_wire(check):
 
 
 def main():
+    if os.geteuid() != 0:
+        raise SystemExit("not ok - the experiment makes network namespaces: run it as root")
+    for sig in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):  # the namespaces are removed at exit
+        signal.signal(sig, lambda s, _: sys.exit(f"not ok - ended by signal {s}"))
     check = sys.argv[1:2]
     if not check:
         print("the whole matrix: two minutes simulated, then ten on the wire", flush=True)
