@@ -13,7 +13,7 @@ make --no-print-directory build/libconcury.a > $out/api.log 2>&1 || { tail -20 $
 clang -std=gnu11 -O1 -g -Wall -Wextra -Werror -D_GNU_SOURCE -DCONCURY_VERSION='"0"' -Iforwarder -I. -pthread \
 	-fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer \
 	-o $out/api tests/fuzz/fuzz_api.c tests/unit/api_fake.c api/server/*.c forwarder/control/model.c \
-	build/libconcury.a -lxdp -lbpf -lmnl -lmicrohttpd -ljansson -lsqlite3 -lm
+	build/libconcury.a -lxdp -lbpf -lmnl -lmicrohttpd -lgnutls -ljansson -lsqlite3 -lm
 
 n=$(find $corpus -type f | wc -l)
 [ "$n" -gt 0 ] || { echo "$corpus is empty"; exit 1; }
