@@ -94,6 +94,7 @@ void batch_destroy(struct control *c, struct batch *b)
 			batch_vip_undo(c, &b->vips[i]);
 		free(b->vips[i].added);
 		free(b->vips[i].gone);
+		free(b->vips[i].taken);
 	}
 	free(b->vips);
 	*b = (struct batch){0};

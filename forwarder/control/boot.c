@@ -28,7 +28,8 @@ static int boot_dips(struct control *c, struct vip_runtime *v, const struct pers
 		struct dip_version d = {.conf = pd->conf,
 					.uid = pd->uid,
 					.deleting = pd->deleting,
-					.drain_deadline_s = pd->drain_deadline_s};
+					.drain_deadline_ms = deadline_from_wall(
+						pd->drain_deadline_s, p->conf.drain_timeout_s)};
 		int rc = vip_runtime_take_index(c, v, pd->index, &d);
 		if (rc)
 			return rc;
@@ -55,7 +56,8 @@ static int boot_vip(struct control *c, struct persist_vip *p)
 		return -ENOMEM;
 	v->now->conf = p->conf;
 	v->now->deleting = p->deleting;
-	v->now->drain_deadline_s = p->drain_deadline_s;
+	v->now->drain_deadline_ms =
+		deadline_from_wall(p->drain_deadline_s, p->conf.drain_timeout_s);
 	v->now->table = (struct dcode_table){.dcodes = p->dcodes, .n = p->n_dcodes};
 	p->dcodes = NULL; /* taken over */
 	v->held = state_file_status(c->conf.state) != STATE_KEPT;
@@ -70,18 +72,42 @@ static struct vip_runtime *vip_by_uid(struct control *c, uint32_t uid)
 	return NULL;
 }
 
-static bool slot_good(const struct vip_runtime *v, const struct flow_slot *s)
+enum slot_state { SLOT_GOOD, SLOT_STALE, SLOT_DAMAGED };
+
+/* A flow of a VIP or DIP that has gone is stale, as a kill may leave it; what cannot have been
+ * written by us, or stands here twice, is damaged. */
+static enum slot_state slot_judge(const struct control *c, const struct vip_runtime *v,
+				  const struct flow_slot *s)
 {
 	struct flow_meta m = flow_meta_get(s);
 
-	return v && m.dip < v->n_dips && v->dips[m.dip].used && m.phase <= FLOW_CLOSING &&
-	       flow_key_hash(&s->key, v->seed) == s->hash;
+	if (!v)
+		return s->vip_uid < c->next_vip_uid ? SLOT_STALE : SLOT_DAMAGED;
+	if (m.phase > FLOW_CLOSING || flow_key_hash(&s->key, v->seed) != s->hash ||
+	    flow_table_find(&c->flows, &v->flows, &s->key, s->hash) != FLOW_NONE)
+		return SLOT_DAMAGED;
+	if (m.dip >= v->n_dips || !v->dips[m.dip].used || FAULT(restart_forgets_flows))
+		return SLOT_STALE;
+	return SLOT_GOOD;
+}
+
+/* Flows of a damaged file are missing, as after a reboot. */
+static void boot_damaged(struct control *c, uint32_t n)
+{
+	log_warning("control",
+		    "%u flow slots were damaged: changes are held for %u s, until "
+		    "connections are learned again",
+		    n, HOLD_MS / 1000);
+	for (unsigned i = 0; i < VIPS_MAX; i++)
+		if (c->vips[i])
+			c->vips[i]->held = true;
+	c->hold_until_ms = clock_now_ms() + HOLD_MS;
 }
 
 static int boot_slots(struct control *c)
 {
 	struct vip_runtime *v = NULL;
-	uint32_t n_freed = 0;
+	uint32_t n[SLOT_DAMAGED + 1] = {0};
 
 	for (uint32_t i = 0; i < c->flows.capacity; i++) {
 		struct flow_slot *s = &c->flows.slots[i];
@@ -89,14 +115,15 @@ static int boot_slots(struct control *c)
 			continue;
 		if (!v || v->uid != s->vip_uid)
 			v = vip_by_uid(c, s->vip_uid);
-		bool good = slot_good(v, s) && !FAULT(restart_forgets_flows);
-		n_freed += !good;
-		if (flow_table_adopt(&c->flows, i, good ? &v->flows : NULL))
+		enum slot_state state = slot_judge(c, v, s);
+		n[state]++;
+		if (flow_table_adopt(&c->flows, i, state == SLOT_GOOD ? &v->flows : NULL))
 			return -ENOMEM;
 	}
-	if (c->flows.n || n_freed)
-		log_info("control", "%u known flows taken over, %u slots dropped", c->flows.n,
-			 n_freed);
+	log_info("control", "%u known flows taken over, %u stale slots dropped", n[SLOT_GOOD],
+		 n[SLOT_STALE]);
+	if (n[SLOT_DAMAGED])
+		boot_damaged(c, n[SLOT_DAMAGED]);
 	return 0;
 }
 

@@ -20,7 +20,8 @@ static int persist_fill(const struct vip_runtime *v, const struct vip_version *v
 					       .uid = d->uid,
 					       .index = d->index,
 					       .deleting = d->deleting,
-					       .drain_deadline_s = d->drain_deadline_s};
+					       .drain_deadline_s =
+						       deadline_to_wall(d->drain_deadline_ms)};
 	}
 	const struct othello *pins = &version->view->pins;
 	*out = (struct persist_vip){
@@ -28,7 +29,7 @@ static int persist_fill(const struct vip_runtime *v, const struct vip_version *v
 		.uid = v->uid,
 		.slot = v->slot,
 		.deleting = version->deleting,
-		.drain_deadline_s = version->drain_deadline_s,
+		.drain_deadline_s = deadline_to_wall(version->drain_deadline_ms),
 		.seed = v->seed,
 		.pin_seed = pins->n_a ? pins->seed : v->pin_seed,
 		.pin_n_a = pins->n_a,

@@ -124,38 +124,38 @@ void control_expire(struct control *c, uint64_t now_ms)
 
 /* --- what falls due ------------------------------------------------------------------------ */
 
-static bool vip_due(const struct vip_runtime *v, uint64_t now_ms, int64_t wall_s)
+static bool vip_due(const struct vip_runtime *v, uint64_t now_ms)
 {
 	const struct vip_version *now = v->now;
 
 	if (v->refold || ((v->flows.dead_pins || v->claims) && now_ms >= v->purge_after_ms))
 		return true;
 	if (now->deleting &&
-	    (v->flows.n == 0 || (now->drain_deadline_s && wall_s >= now->drain_deadline_s)))
+	    (v->flows.n == 0 || (now->drain_deadline_ms && now_ms >= now->drain_deadline_ms)))
 		return true;
 	for (unsigned i = 0; i < now->n_dips; i++) {
 		const struct dip_version *d = &now->dips[i];
 		if (d->deleting && (v->flows.dip_flows[d->index] == 0 ||
-				    (d->drain_deadline_s && wall_s >= d->drain_deadline_s)))
+				    (d->drain_deadline_ms && now_ms >= d->drain_deadline_ms)))
 			return true;
 	}
 	return false;
 }
 
 /* Drained or overdue DIPs leave the next version; a drained or overdue VIP goes whole. */
-static void vip_take_due(struct vip_runtime *v, struct batch_vip *b, int64_t wall_s)
+static void vip_take_due(struct vip_runtime *v, struct batch_vip *b, uint64_t now_ms)
 {
 	struct vip_version *next = b->next;
 
 	if (next->deleting &&
-	    (v->flows.n == 0 || (next->drain_deadline_s && wall_s >= next->drain_deadline_s))) {
+	    (v->flows.n == 0 || (next->drain_deadline_ms && now_ms >= next->drain_deadline_ms))) {
 		b->remove = true;
 		b->cut = v->flows.n != 0;
 		return;
 	}
 	for (unsigned i = next->n_dips; i-- > 0;) {
 		struct dip_version *d = &next->dips[i];
-		bool overdue = d->drain_deadline_s && wall_s >= d->drain_deadline_s;
+		bool overdue = d->drain_deadline_ms && now_ms >= d->drain_deadline_ms;
 		if (d->deleting && (overdue || v->flows.dip_flows[d->index] == 0))
 			(void)batch_remove_dip(b, d, overdue); /* no memory: next time */
 	}
@@ -163,19 +163,17 @@ static void vip_take_due(struct vip_runtime *v, struct batch_vip *b, int64_t wal
 
 void control_collect_due(struct control *c, struct batch *b, uint64_t now_ms)
 {
-	int64_t wall_s = clock_wall_s();
-
 	for (unsigned i = 0, left = c->n_vips; left; i++) {
 		struct vip_runtime *v = c->vips[i];
 		if (!v)
 			continue;
 		left--;
-		if (!vip_due(v, now_ms, wall_s))
+		if (!vip_due(v, now_ms))
 			continue;
 		struct batch_vip *entry = batch_get(b, v);
 		if (!entry)
 			continue;
-		vip_take_due(v, entry, wall_s);
+		vip_take_due(v, entry, now_ms);
 		v->purge_after_ms = now_ms + PURGE_INTERVAL_MS;
 	}
 }

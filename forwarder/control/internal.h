@@ -14,7 +14,7 @@ struct dip_version {
 	uint64_t uid;
 	uint16_t index;
 	bool deleting;
-	int64_t drain_deadline_s; /* wall clock, 0 = none */
+	uint64_t drain_deadline_ms; /* clock_now_ms, 0 = none */
 	uint32_t counter;         /* of worker_counters.dips */
 };
 
@@ -23,7 +23,7 @@ struct dip_version {
 struct vip_version {
 	struct vip_conf conf;
 	bool deleting;
-	int64_t drain_deadline_s;
+	uint64_t drain_deadline_ms;
 	unsigned n_dips;
 	struct dip_version *dips; /* sorted by id */
 	/* the plan */
@@ -85,6 +85,10 @@ struct batch_vip {
 	struct vip_runtime *rt;
 	struct vip_version *next;
 	bool created; /* rt is not in control.vips yet */
+	bool refused; /* one of `taken` got flows: it is not created after all */
+	char id[ID_LEN]; /* of a created VIP */
+	unsigned n_taken; /* VIPs that a created one takes packets from: without flows, unless forced */
+	struct vip_runtime **taken;
 	bool remove;  /* the VIP goes with this publish */
 	bool cut;     /* ... even if it has flows */
 	unsigned n_added;
@@ -213,6 +217,10 @@ void vip_runtime_release_index(struct control *c, struct vip_runtime *v,
 			       const struct dip_version *d, bool published);
 void vip_runtime_traffic(const struct control *c, const struct dip_runtime *d, uint64_t *packets,
 			 uint64_t *bytes);
+/** A deadline as wall-clock seconds, 0 = none; and back, at most timeout_s from now, so that a clock that
+ *  is wrong for a while after a boot cannot keep a drain for ever. */
+int64_t deadline_to_wall(uint64_t deadline_ms);
+uint64_t deadline_from_wall(int64_t wall_s, uint32_t timeout_s);
 /** New flows may go to the DIP: it has weight and is not on its way out. */
 uint32_t dip_version_weight(const struct vip_version *v, const struct dip_version *d);
 enum dip_state dip_version_state(const struct vip_version *v, const struct dip_version *d);
@@ -260,6 +268,17 @@ MUST_CHECK int commit_batch(struct control *c, const struct batch *b, struct err
 /** Write the installed versions that the publish gave exact entries: they must be on disk before anyone
  *  is told of it. A failure is logged; the next publish repeats it. */
 void commit_late(struct control *c, struct batch *b);
+
+/* change_apply.c */
+#define OVERLAP_DETAIL                                                                             \
+	"connections of an overlapping VIP could move (force=true does it all the same)"
+/** Refuse with one sentence. */
+void request_refuse(struct control_request *r, enum control_status status, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+/** True if the request must wait for the next batch. */
+bool change_must_wait(struct control *c, struct batch *b, const struct control_request *r);
+/** Check it and edit the batch (status OK or CREATED), or refuse it. */
+void change_apply(struct control *c, struct batch *b, struct control_request *r);
 
 /* change.c */
 /** Take all waiting changes, publish them together, answer them. False if none waits. */

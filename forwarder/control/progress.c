@@ -75,7 +75,7 @@ void control_vip_progress(struct control *c, struct vip_runtime *v, struct drain
 	*out = (struct drain_info){.on = true,
 				   .flows_remaining = v->flows.n,
 				   .oldest_age_s = age_s,
-				   .deadline_s = v->now->drain_deadline_s};
+				   .deadline_s = deadline_to_wall(v->now->drain_deadline_ms)};
 }
 
 void control_dip_progress(struct control *c, struct vip_runtime *v, const struct dip_version *d,
@@ -86,5 +86,5 @@ void control_dip_progress(struct control *c, struct vip_runtime *v, const struct
 	*out = (struct drain_info){.on = true,
 				   .flows_remaining = v->flows.dip_flows[d->index],
 				   .oldest_age_s = age_s,
-				   .deadline_s = d->drain_deadline_s};
+				   .deadline_s = deadline_to_wall(d->drain_deadline_ms)};
 }

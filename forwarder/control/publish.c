@@ -151,6 +151,18 @@ static int reserve_late(struct batch *b, uint32_t room)
 	return 0;
 }
 
+/* With all parked and drained: a new VIP must not take packets of flows that have opened since it
+ * was allowed. True if it is left out, so that all is planned again. */
+static bool veto_takeover(struct batch_vip *b)
+{
+	if (b->remove)
+		return false;
+	for (unsigned i = 0; i < b->n_taken; i++)
+		if (b->taken[i]->flows.n)
+			b->refused = b->remove = b->cut = true;
+	return b->refused;
+}
+
 /* With all parked and drained: what was to leave empty but has a flow again stays (and goes on
  * draining). True if something did. */
 static bool veto_removals(struct batch_vip *b)
@@ -221,7 +233,7 @@ static int park_and_swap(struct control *c, struct batch *b, uint32_t room)
 			control_drain(c, UINT64_MAX);
 		FAULT_POINT();
 		for (unsigned i = 0; i < b->n; i++)
-			veto |= veto_removals(&b->vips[i]);
+			veto |= veto_removals(&b->vips[i]) | veto_takeover(&b->vips[i]);
 		rc = veto ? -EAGAIN : settle_all(c, b, s, room);
 	}
 	if (rc == 0)
@@ -384,9 +396,11 @@ static void install_removed_vip(struct control *c, struct batch_vip *b)
 		release_dip(c, v, &b->next->dips[i]);
 	for (unsigned i = 0; i < b->n_gone; i++)
 		release_dip(c, v, &b->gone[i].d);
-	log_info("control", "vip %s is gone", b->next->conf.id);
-	c->vips[v->slot] = NULL;
-	c->n_vips--;
+	if (!b->created) {
+		log_info("control", "vip %s is gone", b->next->conf.id);
+		c->vips[v->slot] = NULL;
+		c->n_vips--;
+	}
 	c->stats.flows_lost_total += v->flows.n;
 	flow_set_unwatch(&c->flows, &v->flows);
 	c->zombies[c->n_zombies++] = v;

@@ -16,7 +16,7 @@ struct vip_version *vip_version_copy(const struct vip_version *v)
 		return n;
 	n->conf = v->conf;
 	n->deleting = v->deleting;
-	n->drain_deadline_s = v->drain_deadline_s;
+	n->drain_deadline_ms = v->drain_deadline_ms;
 	n->dips = malloc((v->n_dips + 1) * sizeof(*n->dips));
 	if (!n->dips) {
 		free(n);
@@ -205,6 +205,28 @@ void vip_runtime_traffic(const struct control *c, const struct dip_runtime *d, u
 	counter_sum(c, d->counter, packets, bytes);
 	*packets -= d->base_packets;
 	*bytes -= d->base_bytes;
+}
+
+/* Deadlines are held in time since boot, which no clock step can move, and written as wall time,
+ * which outlives a reboot. */
+int64_t deadline_to_wall(uint64_t deadline_ms)
+{
+	if (deadline_ms == 0)
+		return 0;
+	return clock_wall_s() + ((int64_t)deadline_ms - (int64_t)clock_now_ms()) / 1000;
+}
+
+uint64_t deadline_from_wall(int64_t wall_s, uint32_t timeout_s)
+{
+	int64_t left_s = wall_s - clock_wall_s();
+
+	if (wall_s == 0)
+		return 0;
+	if (left_s < 0)
+		left_s = 0;
+	if (left_s > (int64_t)timeout_s)
+		left_s = timeout_s;
+	return clock_now_ms() + (uint64_t)left_s * 1000 + 1;
 }
 
 uint32_t dip_version_weight(const struct vip_version *v, const struct dip_version *d)

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "control/flows.h"
 #include "tests/unit/world.h"
 
 #define PSH_ACK (FRAMES_PSH | FRAMES_ACK)
@@ -449,6 +450,105 @@ START_TEST(an_overlap_is_refused_only_where_it_could_move_flows)
 }
 END_TEST
 
+static bool taken_over;
+
+static void open_taken_flow(struct world *world)
+{
+	world->on_submit = NULL;
+	ck_assert_uint_eq(world_tcp(world, 0, 1, FRAMES_SYN, 0), 1);
+	taken_over = true;
+}
+
+/* A flow that opens on the overlapped VIP after the request was looked at. */
+START_TEST(a_takeover_is_refused_up_to_the_swap)
+{
+	w = world_new(1, 65536);
+	put_match("any", 0, VIP_ANY, false, CONTROL_CREATED);
+	world_put_dip(w, "any", 1, 10, CONTROL_CREATED);
+	w->on_submit = open_taken_flow;
+	put_match("web", 80, VIP_TCP, false, CONTROL_CONFLICT);
+	ck_assert(taken_over);
+	ck_assert_uint_eq(w->disk.n_vips, 1);
+	ck_assert_uint_eq(w->n_steered, 1);
+	ck_assert_uint_eq(world_tcp(w, 0, 1, PSH_ACK, 1), 1);
+	world_settle(w);
+	put_match("dns", 53, VIP_UDP, true, CONTROL_CREATED); /* its slot serves again */
+	ck_assert_uint_eq(w->disk.n_vips, 2);
+	end();
+}
+END_TEST
+
+START_TEST(the_hold_covers_vips_that_would_be_taken_from)
+{
+	w = world_new(1, 65536);
+	put_match("any", 0, VIP_ANY, false, CONTROL_CREATED);
+	world_put_dip(w, "any", 1, 10, CONTROL_CREATED);
+	world_restart(w, WORLD_REBOOT);
+	put_match("web", 80, VIP_TCP, false, CONTROL_UNAVAILABLE);
+	world_advance_ms(6000);
+	put_match("web", 80, VIP_TCP, false, CONTROL_CREATED);
+	end();
+}
+END_TEST
+
+START_TEST(a_step_of_the_wall_clock_ends_no_drain)
+{
+	uint32_t i = 0;
+
+	start(1, 65536, VIP_TCP, 2);
+	while (world_tcp(w, 0, i, FRAMES_SYN, 0) != 1)
+		i++;
+	world_tcp(w, 0, i, FRAMES_ACK, 0);
+	world_settle(w);
+	ck_assert_int_eq(world_delete_dip(w, "web", 1, false)->status, CONTROL_ACCEPTED);
+	world_step_wall_s(7200);
+	world_advance_ms(1100);
+	world_settle(w);
+	ck_assert_uint_eq(world_dip_flows(w, "web", 1), 1);
+	world_restart(w, WORLD_KILL);
+	ck_assert_uint_eq(world_dip_flows(w, "web", 1), 1);
+	world_step_wall_s(-2 * 7200); /* cannot keep it longer than its time-out either */
+	for (unsigned s = 0; s < 3700; s += 4) {
+		world_advance_ms(4000);
+		world_tcp(w, 0, i, PSH_ACK, 1);
+		world_settle(w);
+	}
+	ck_assert_uint_eq(world_dip_flows(w, "web", 1), UINT64_MAX);
+	end();
+}
+END_TEST
+
+START_TEST(damaged_slots_are_no_flows_and_hold_changes)
+{
+	enum { N = 300 };
+	static uint8_t first[N];
+
+	start(1, 4096, VIP_TCP, 4);
+	for (uint32_t i = 0; i < N; i++)
+		first[i] = (uint8_t)world_tcp(w, 0, i, FRAMES_SYN, 0);
+	world_set_weight(w, "web", 1, 0);
+	struct flow_slot *slots = state_file_slots(w->state);
+	slots[3000] = slots[0]; /* twice */
+	slots[3001] = slots[1];
+	slots[3001].hash ^= 1;
+	memset(&slots[3002], 0xa5, sizeof(slots[3002]));
+	for (unsigned k = 0; k < N; k += 3) /* known only by their pins now, or by nothing */
+		slots[k].hash ^= 2;
+	world_restart(w, WORLD_KILL);
+	for (uint32_t i = 0; i < N; i++) {
+		world_advance_ms(i % 100 == 0);
+		ck_assert_uint_eq(world_tcp(w, 0, i, PSH_ACK, 1), first[i]);
+	}
+	world_settle(w);
+	ck_assert_uint_eq(world_consistency(w).flows_known, N);
+	struct control_request r = {.op = OP_DIP_PATCH, .vip = "web", .dip = "b2"};
+	r.dip_edit.members = DIP_M_WEIGHT;
+	world_request(w, &r);
+	ck_assert_int_eq(r.status, CONTROL_UNAVAILABLE);
+	end();
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("control");
@@ -470,6 +570,10 @@ int main(void)
 	tcase_add_test(t, indexes_rest_before_they_are_used_again);
 	tcase_add_test(t, requests_are_refused_by_name);
 	tcase_add_test(t, an_overlap_is_refused_only_where_it_could_move_flows);
+	tcase_add_test(t, a_takeover_is_refused_up_to_the_swap);
+	tcase_add_test(t, the_hold_covers_vips_that_would_be_taken_from);
+	tcase_add_test(t, a_step_of_the_wall_clock_ends_no_drain);
+	tcase_add_test(t, damaged_slots_are_no_flows_and_hold_changes);
 	suite_add_tcase(s, t);
 	SRunner *r = srunner_create(s);
 	srunner_run_all(r, CK_ENV);

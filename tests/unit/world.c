@@ -19,9 +19,16 @@ static uint64_t world_now_ns(void)
 	return clock_ns;
 }
 
+static int64_t wall_step_s;
+
+void world_step_wall_s(int64_t seconds)
+{
+	wall_step_s += seconds;
+}
+
 static int64_t world_wall_s(void)
 {
-	return 1700000000 + (int64_t)(clock_ns / 1000000000u);
+	return wall_step_s + 1700000000 + (int64_t)(clock_ns / 1000000000u);
 }
 
 void world_advance_ms(uint64_t ms)

@@ -38,6 +38,8 @@ void world_restart(struct world *w, enum world_restart how);
 /** Move the clock; the step afterwards is the caller's. */
 void world_advance_ms(uint64_t ms);
 uint64_t world_now_ms(void);
+/** Step the wall clock alone. */
+void world_step_wall_s(int64_t seconds);
 
 /** Let control do what there is to do. */
 void world_settle(struct world *w);
