@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "control/options.h"
 #include "control/preflight.h"
+#include "control/watch.h"
 #include "io/netdev.h"
 #include "io/xdp_probe.h"
 #include "schema/store.h"
@@ -36,6 +37,7 @@ struct daemon {
 	struct neighbor *neighbor;
 	struct control *control;
 	bool control_runs;
+	struct watch *watch;
 	unsigned n_workers;
 	struct worker *workers[STATE_WORKERS_MAX];
 	int cpus[STATE_WORKERS_MAX];
@@ -148,7 +150,9 @@ static int prepare(struct daemon *d, struct error *err)
 {
 	struct persist_state boot = {0};
 
-	int rc = check_interfaces(d->options, err);
+	int rc = preflight_privileges(err);
+	if (!rc)
+		rc = check_interfaces(d->options, err);
 	if (!rc)
 		rc = http_open(d->options->listen, d->options->n_listen, &d->http, err);
 	if (rc)
@@ -189,6 +193,22 @@ static int attach(struct daemon *d, struct error *err)
 	return rc;
 }
 
+/* From now on somebody else may take steer off again. */
+static int make_watch(struct daemon *d, struct error *err)
+{
+	struct watch_iface watched[IFACES_MAX] = {0};
+	const struct xsk_iface *ifaces;
+	unsigned n = xsk_ifaces(d->xsk, &ifaces);
+
+	for (unsigned i = 0; i < n; i++) {
+		memcpy(watched[i].name, ifaces[i].name, sizeof(watched[i].name));
+		watched[i].ifindex = ifaces[i].ifindex;
+		watched[i].program_id = xsk_program_id(d->xsk, i);
+	}
+	int rc = watch_new(watched, n, d->control, &d->watch);
+	return rc ? error_set(err, rc, "no memory") : 0;
+}
+
 static int run_threads(struct daemon *d, struct error *err)
 {
 	for (unsigned i = 0; i < d->n_workers; i++) {
@@ -205,7 +225,8 @@ static int run_threads(struct daemon *d, struct error *err)
 	d->live = (struct api_live){.control = d->control,
 				    .workers = d->workers,
 				    .n_workers = d->n_workers,
-				    .xsk = d->xsk};
+				    .xsk = d->xsk,
+				    .watch = d->watch};
 	api_backend_live(b, &d->live);
 	b->info.state_file = state_file_status(d->state);
 	b->info.lookup_memory = hugemem_probe();
@@ -217,7 +238,8 @@ static int run_threads(struct daemon *d, struct error *err)
 	return http_start(d->http, &d->api, err);
 }
 
-/* Ends what runs and frees everything, however far the start came. steer stays attached. */
+/* Ends what runs and frees everything, however far the start came. steer stays where it is
+ * attached. */
 static void stop(struct daemon *d)
 {
 	atomic_store(&d->api.ready, false);
@@ -227,6 +249,7 @@ static void stop(struct daemon *d)
 	for (unsigned i = 0; i < d->n_workers; i++)
 		if (d->workers[i] && d->workers[i]->started)
 			worker_stop(d->workers[i]);
+	watch_free(d->watch);
 	control_free(d->control);
 	if (d->neighbor)
 		neighbor_close(d->neighbor);
@@ -262,12 +285,37 @@ static void log_ready(const struct daemon *d)
 	log_info("concuryd", "version " CONCURY_VERSION ", workers: %u, ready", d->n_workers);
 }
 
+/* Watches until a signal says to end; returns which. */
+static int wait_for_end(struct daemon *d, const sigset_t *ends)
+{
+	const struct timespec second = {.tv_sec = 1};
+	int signal_number;
+
+	do
+		watch_tick(d->watch);
+	while ((signal_number = sigtimedwait(ends, NULL, &second)) < 0);
+	watch_tick(d->watch);
+	return signal_number;
+}
+
+static void log_end(struct daemon *d, int signal_number)
+{
+	const char *name = signal_number == SIGTERM ? "SIGTERM" : "SIGINT";
+	char detached[IFACES_MAX * (IF_NAMESIZE + 2)];
+
+	if (*watch_detached(d->watch, detached, sizeof(detached)))
+		log_info("concuryd", "%s: ending (our steer program is not attached to: %s)", name,
+			 detached);
+	else
+		log_info("concuryd", "%s: ending (steer stays attached and drops packets of VIPs)",
+			 name);
+}
+
 static int run(const struct options *o)
 {
 	struct daemon d = {.options = o};
 	struct error err = {""};
 	sigset_t ends;
-	int signal_number;
 
 	/* Blocked in every thread; a second one waits, and is harmless. */
 	sigemptyset(&ends);
@@ -280,6 +328,8 @@ static int run(const struct options *o)
 	if (!rc)
 		rc = attach(&d, &err);
 	if (!rc)
+		rc = make_watch(&d, &err);
+	if (!rc)
 		rc = run_threads(&d, &err);
 	if (rc) {
 		undo_attach(&d);
@@ -289,9 +339,7 @@ static int run(const struct options *o)
 	}
 	atomic_store(&d.api.ready, true);
 	log_ready(&d);
-	sigwait(&ends, &signal_number);
-	log_info("concuryd", "%s: ending (steer stays attached and drops packets of VIPs)",
-		 signal_number == SIGTERM ? "SIGTERM" : "SIGINT");
+	log_end(&d, wait_for_end(&d, &ends));
 	stop(&d);
 	return 0;
 }
@@ -306,7 +354,10 @@ static int detach(const struct options *o)
 
 	for (unsigned i = 0; i < o->n_ifaces; i++) {
 		if (!steer_detach(o->ifaces[i], &err)) {
-			log_info("concuryd", "%s: steer is detached", o->ifaces[i]);
+			log_info("concuryd",
+				 "%s: steer is detached: packets of VIPs reach this host's kernel "
+				 "now (a concuryd that still runs serves them no longer)",
+				 o->ifaces[i]);
 			continue;
 		}
 		log_error("concuryd", "%s", err.message);
@@ -322,7 +373,8 @@ static int check(const struct options *o)
 			      .database = o->database,
 			      .state_dir = o->state_dir,
 			      .n_workers = (unsigned)o->n_workers,
-			      .n_flows = o->n_flows};
+			      .n_flows = o->n_flows,
+			      .listen = o->listen[0]};
 	struct persist_state boot = {0};
 	struct vip_conf *vips = NULL;
 	struct store *store = NULL;

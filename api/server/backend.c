@@ -75,6 +75,20 @@ static void live_read_traffic(void *ctx, struct api_traffic *out)
 	out->rx_kernel_drops = xsk_rx_kernel_drops(l->xsk);
 }
 
+static void live_read_warnings(void *ctx, struct warnings *out)
+{
+	struct api_live *l = ctx;
+
+	watch_look(l->watch, out);
+}
+
+static bool live_serving(void *ctx)
+{
+	struct api_live *l = ctx;
+
+	return watch_serving(l->watch);
+}
+
 static enum control_status live_put_agent(void *ctx, const char *id, const char *vip,
 					  const char *dip, const uint8_t *token_hash, bool *created,
 					  struct error *err)
@@ -124,6 +138,8 @@ void api_backend_live(struct api_backend *b, struct api_live *live)
 	b->explain = live_explain;
 	b->read_capacity = live_read_capacity;
 	b->read_traffic = live_read_traffic;
+	b->read_warnings = live_read_warnings;
+	b->serving = live_serving;
 	b->put_agent = live_put_agent;
 	b->delete_agent = live_delete_agent;
 	b->read_agents = live_read_agents;

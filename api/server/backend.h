@@ -5,6 +5,7 @@
 #include "base/hugemem.h"
 #include "control/agents.h"
 #include "control/control.h"
+#include "control/watch.h"
 #include "io/port_xsk.h"
 
 /** Packet counters of one moment, summed over all workers. */
@@ -51,6 +52,9 @@ struct api_backend {
 			uint16_t dport, uint8_t proto, struct explanation *out);
 	void (*read_capacity)(void *ctx, uint64_t *flows, uint64_t *capacity);
 	void (*read_traffic)(void *ctx, struct api_traffic *out);
+	/* control/watch.h */
+	void (*read_warnings)(void *ctx, struct warnings *out);
+	bool (*serving)(void *ctx);
 	/* control/agents.h */
 	enum control_status (*put_agent)(void *ctx, const char *id, const char *vip,
 					 const char *dip, const uint8_t *token_hash, bool *created,
@@ -68,6 +72,7 @@ struct api_live {
 	struct worker *const *workers;
 	unsigned n_workers;
 	struct xsk *xsk;
+	struct watch *watch;
 };
 
 /** Fill every function (info is the caller's to fill). live stays the caller's. */

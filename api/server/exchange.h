@@ -15,7 +15,7 @@
 struct api_context {
 	struct api_backend backend;
 	uint64_t started_ms; /* clock_now_ms */
-	_Atomic bool ready;  /* forwarding; while it is not, changes are refused */
+	_Atomic bool ready;  /* started, not ending; while it is not, changes are refused */
 };
 
 struct api_request {

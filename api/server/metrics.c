@@ -228,7 +228,8 @@ static void print_daemon(FILE *f, const struct api_context *api)
 	fputs("concury_build_info{", f);
 	label(f, "version", CONCURY_VERSION);
 	fputs("} 1\n", f);
-	scalar(f, "concury_ready", "1 while packets are forwarded", atomic_load(&api->ready));
+	scalar(f, "concury_ready", "1 while packets are forwarded",
+	       atomic_load(&api->ready) && b->serving(b->ctx));
 	scalar(f, "concury_uptime_seconds", "time since the start of the process",
 	       (clock_now_ms() - api->started_ms) / 1000u);
 	scalar(f, "concury_flows_capacity", "flows that can be known at once", capacity);

@@ -10,10 +10,16 @@ void livez_get(struct api_request *req, struct api_response *resp)
 
 void readyz_get(struct api_request *req, struct api_response *resp)
 {
-	if (atomic_load(&req->api->ready)) {
+	const struct api_backend *b = &req->api->backend;
+
+	if (!atomic_load(&req->api->ready))
+		problem_set(resp, 503, "concuryd is starting or ending");
+	else if (!b->serving(b->ctx))
+		problem_set(
+			resp, 503,
+			"an interface is down or has lost the steer program: GET /v1/status says "
+			"which, in warnings");
+	else
 		response_json(resp, 200, json_pack("{s:s}", "status", "ready"));
-		return;
-	}
-	problem_set(resp, 503, "concuryd is starting or ending");
-	resp->retry_after_s = 1;
+	resp->retry_after_s = resp->status == 200 ? 0 : 1;
 }

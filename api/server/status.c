@@ -1,5 +1,6 @@
 #include <stdio.h>
 
+#include "api/server/problem.h"
 #include "api/server/resources.h"
 #include "base/clock.h"
 
@@ -40,19 +41,32 @@ static json_t *print_workers(const struct api_info *info)
 	return list;
 }
 
-static json_t *print_warnings(uint64_t flows, uint64_t capacity)
+/* Append a sentence to *list, which becomes NULL when there is no memory. */
+static void add_warning(json_t **list, const char *text)
+{
+	if (*list && json_array_append_new(*list, problem_text(text))) {
+		json_decref(*list);
+		*list = NULL;
+	}
+}
+
+static json_t *print_warnings(const struct warnings *found, uint64_t flows, uint64_t capacity)
 {
 	json_t *list = json_array();
 	char text[160];
 
-	if (!capacity || flows * 100 < capacity * FLOWS_WARN_PERCENT)
-		return list;
-	snprintf(text, sizeof(text),
-		 "the flow table is %u%% full: at capacity, flows are forgotten (raise --flows)",
-		 (unsigned)(flows * 100 / capacity));
-	if (json_array_append_new(list, json_string(text))) {
-		json_decref(list);
-		return NULL;
+	for (unsigned i = 0; i < found->n; i++)
+		add_warning(&list, found->list[i]);
+	if (found->n_more) {
+		snprintf(text, sizeof(text), "%u more warnings are not shown", found->n_more);
+		add_warning(&list, text);
+	}
+	if (capacity && flows * 100 >= capacity * FLOWS_WARN_PERCENT) {
+		snprintf(text, sizeof(text),
+			 "the flow table is %u%% full: at capacity, flows are forgotten (raise "
+			 "--flows)",
+			 (unsigned)(flows * 100 / capacity));
+		add_warning(&list, text);
 	}
 	return list;
 }
@@ -74,8 +88,10 @@ void status_get(struct api_request *req, struct api_response *resp)
 	struct api_context *api = req->api;
 	const struct api_backend *b = &api->backend;
 	struct consistency consistency;
+	struct warnings warnings;
 	uint64_t flows, capacity;
 
+	b->read_warnings(b->ctx, &warnings);
 	b->read_consistency(b->ctx, &consistency);
 	b->read_capacity(b->ctx, &flows, &capacity);
 	uint64_t uptime_s = (clock_now_ms() - api->started_ms) / 1000;
@@ -83,11 +99,12 @@ void status_get(struct api_request *req, struct api_response *resp)
 		      json_pack("{s:s, s:I, s:I, s:b, s:s, s:{s:s, s:s}, s:{s:I, s:I}, s:o, s:o}",
 				"version", CONCURY_VERSION, "uptime_s", (json_int_t)uptime_s,
 				"generation", (json_int_t)consistency.generation, "ready",
-				(int)atomic_load(&api->ready), "state_file",
+				(int)(atomic_load(&api->ready) && warnings.serving), "state_file",
 				state_file_word(b->info.state_file), "hugepages", "lookup",
 				hugemem_kind_name(b->info.lookup_memory), "umem",
 				hugemem_kind_name(b->info.umem_memory), "flows", "known",
 				(json_int_t)flows, "capacity", (json_int_t)capacity, "warnings",
-				print_warnings(flows, capacity), "workers",
+				print_warnings(&warnings, flows, capacity), "workers",
 				print_workers(&b->info)));
+	warnings_free(&warnings);
 }

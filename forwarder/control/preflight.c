@@ -6,18 +6,21 @@
 #include "control/preflight.h"
 
 #include <errno.h>
-#include <ifaddrs.h>
 #include <libgen.h>
 #include <limits.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "control/options.h"
+#include "control/own_addresses.h"
 #include "control/preflight_report.h"
 #include "control/state_file.h"
+#include "io/netdev.h"
 
 /* linux/capability.h numbers. */
 enum { NET_ADMIN = 12, NET_RAW = 13, IPC_LOCK = 14, SYS_ADMIN = 21, BPF = 39 };
@@ -43,10 +46,10 @@ static void check_kernel(const struct preflight *p, struct report *r)
 		report_note(r, NULL, "kernel: the version cannot be read");
 		return;
 	}
-	/* 5.10: a UMEM shared by sockets of several queues and devices. */
-	if (major < 5 || (major == 5 && minor < 10))
+	/* 5.18: steer asks for the length of frames in several buffers (bpf_xdp_get_buff_len). */
+	if (major < 5 || (major == 5 && minor < 18))
 		report_block(r, "apt-get install linux-image-amd64 && reboot",
-			     "kernel: %s, but 5.10 or later is needed", u.release);
+			     "kernel: %s, but 5.18 or later is needed", u.release);
 	else
 		report_ok(r, "kernel: %s", u.release);
 }
@@ -65,19 +68,33 @@ static uint64_t effective_capabilities(void)
 	return caps;
 }
 
-static void check_privileges(const struct preflight *p, struct report *r)
+#define PRIVILEGES_FAULT "privileges: NET_ADMIN, NET_RAW and BPF are needed"
+#define PRIVILEGES_FIX                                                                             \
+	"run concuryd as root, or with AmbientCapabilities=CAP_NET_ADMIN CAP_NET_RAW CAP_BPF "     \
+	"CAP_PERFMON CAP_IPC_LOCK"
+
+static bool has_privileges(void)
 {
 	uint64_t caps = effective_capabilities();
-	bool admin = caps >> SYS_ADMIN & 1;
 
+	return caps >> NET_ADMIN & 1 && caps >> NET_RAW & 1 &&
+	       (caps >> SYS_ADMIN & 1 || caps >> BPF & 1);
+}
+
+int preflight_privileges(struct error *err)
+{
+	if (has_privileges())
+		return 0;
+	return error_set(err, -EPERM, PRIVILEGES_FAULT ": " PRIVILEGES_FIX);
+}
+
+static void check_privileges(const struct preflight *p, struct report *r)
+{
 	(void)p;
-	if (!(caps >> NET_ADMIN & 1) || !(caps >> NET_RAW & 1) || (!admin && !(caps >> BPF & 1)))
-		report_block(r,
-			     "run concuryd as root, or with AmbientCapabilities=CAP_NET_ADMIN "
-			     "CAP_NET_RAW CAP_BPF CAP_PERFMON CAP_IPC_LOCK",
-			     "privileges: NET_ADMIN, NET_RAW and BPF are needed");
-	else
+	if (has_privileges())
 		report_ok(r, "privileges: sufficient");
+	else
+		report_block(r, PRIVILEGES_FIX, PRIVILEGES_FAULT);
 }
 
 static void check_locked_memory(const struct preflight *p, struct report *r)
@@ -129,16 +146,36 @@ static void check_cores(const struct preflight *p, struct report *r)
 		report_ok(r, "cores: %u", n);
 }
 
-/* The closest directory on the way to path that exists, in a buffer of PATH_MAX. */
-static const char *existing_parent(const char *path, char *buf)
+/* The directory that path lies in, in a buffer of PATH_MAX. */
+static const char *parent(const char *path, char *buf)
 {
 	snprintf(buf, PATH_MAX, "%s", path);
-	while (access(buf, F_OK) && strcmp(buf, "/") != 0 && strcmp(buf, ".") != 0) {
-		char copy[PATH_MAX];
-		snprintf(copy, sizeof(copy), "%s", buf);
-		snprintf(buf, PATH_MAX, "%s", dirname(copy));
+	return dirname(buf);
+}
+
+/* The start makes the state directory, but not what it lies in. */
+static bool check_state_place(const struct preflight *p, const char *dir, struct report *r)
+{
+	char fix[PATH_MAX + 64];
+	struct stat st;
+
+	if (stat(dir, &st)) {
+		snprintf(fix, sizeof(fix), "mkdir -p %s", dir);
+		report_block(r, fix, "state directory %s: %s: %s", p->state_dir, dir,
+			     strerror(errno));
+		return false;
 	}
-	return buf;
+	if (!S_ISDIR(st.st_mode)) {
+		report_block(r, "another --state-dir", "state directory %s: %s is not a directory",
+			     p->state_dir, dir);
+		return false;
+	}
+	if (access(dir, W_OK)) {
+		report_block(r, "run concuryd as root, or with another --state-dir",
+			     "state directory %s: %s", p->state_dir, strerror(errno));
+		return false;
+	}
+	return true;
 }
 
 static void check_state_dir(const struct preflight *p, struct report *r)
@@ -146,17 +183,21 @@ static void check_state_dir(const struct preflight *p, struct report *r)
 	char buf[PATH_MAX];
 	char fix[64];
 	struct statvfs fs;
-	const char *dir = existing_parent(p->state_dir, buf);
+	bool is_there = access(p->state_dir, F_OK) == 0;
+	const char *dir = is_there ? p->state_dir : parent(p->state_dir, buf);
 
-	if (statvfs(dir, &fs) || access(dir, W_OK)) {
-		report_block(r, NULL, "state directory %s: %s", p->state_dir, strerror(errno));
+	if (!check_state_place(p, dir, r))
+		return;
+	if (statvfs(dir, &fs)) {
+		report_block(r, "another --state-dir", "state directory %s: %s", p->state_dir,
+			     strerror(errno));
 		return;
 	}
 	/* What an earlier run left there is used again, so it counts as free only if it is removed.
 	 */
 	uint64_t n_bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
 	uint64_t n_flows = p->n_flows ? p->n_flows : STATE_FLOWS_MIN;
-	if (n_bytes / FLOW_SLOT_BYTES < n_flows && access(p->state_dir, F_OK)) {
+	if (n_bytes / FLOW_SLOT_BYTES < n_flows && !is_there) {
 		snprintf(fix, sizeof(fix), "--flows %llu, or another --state-dir",
 			 (unsigned long long)(n_bytes / FLOW_SLOT_BYTES / 2));
 		report_block(r, fix,
@@ -164,80 +205,93 @@ static void check_state_dir(const struct preflight *p, struct report *r)
 			     p->state_dir, (unsigned long long)n_bytes >> 20,
 			     (unsigned long long)n_flows);
 	} else {
-		report_ok(r, "state directory %s: %llu MiB free", p->state_dir,
-			  (unsigned long long)n_bytes >> 20);
+		report_ok(r, "state directory %s: %llu MiB free%s", p->state_dir,
+			  (unsigned long long)n_bytes >> 20,
+			  is_there ? "" : "; the start makes it");
 	}
+}
+
+/* Another concuryd holds the database, and knows its VIPs. */
+static void note_running(const struct preflight *p, struct report *r)
+{
+	const char *listen = p->listen ? p->listen : "ADDR:PORT";
+	bool is_unix = !strncmp(listen, "unix:", 5);
+	char fix[256];
+
+	snprintf(fix, sizeof(fix), "curl %s%s%s/v1/status    (its \"warnings\")",
+		 is_unix ? "--unix-socket " : "http://", is_unix ? listen + 5 : listen,
+		 is_unix ? " http://localhost" : "");
+	report_note(r, fix,
+		    "database %s: a concuryd that runs holds it, and watches its VIPs and "
+		    "interfaces itself",
+		    p->database);
 }
 
 static void check_database(const struct preflight *p, struct report *r)
 {
-	char copy[PATH_MAX];
-	char fix[PATH_MAX + 32];
+	char buf[PATH_MAX];
+	char fix[2 * PATH_MAX + 64];
+	const char *dir = parent(p->database, buf);
 
-	snprintf(copy, sizeof(copy), "%s", p->database);
-	const char *dir = dirname(copy);
 	if (p->database_in_use) {
-		report_note(r, NULL, "database %s: in use, so another concuryd runs", p->database);
+		note_running(p, r);
 	} else if (p->database_fault) {
-		report_block(r, NULL, "database: %s", p->database_fault);
-	} else if (access(dir, W_OK)) {
+		snprintf(fix, sizeof(fix),
+			 "mv %s %s.bad    (then restore a backup, or start with no VIPs)",
+			 p->database, p->database);
+		report_block(r, fix, "database: %s", p->database_fault);
+	} else if (access(dir, F_OK) && !strcmp(p->database, OPTIONS_DATABASE)) {
+		report_ok(r, "database %s: the start makes it, and its directory", p->database);
+	} else if (access(dir, F_OK)) {
 		snprintf(fix, sizeof(fix), "mkdir -p %s", dir);
-		report_block(r, errno == ENOENT ? fix : NULL, "database directory %s: %s", dir,
-			     strerror(errno));
+		report_block(r, fix, "database directory %s: %s", dir, strerror(errno));
+	} else if (access(dir, W_OK)) {
+		report_block(r, "run concuryd as root, or with another --database",
+			     "database directory %s: %s", dir, strerror(errno));
+	} else if (access(p->database, F_OK)) {
+		report_ok(r, "database %s: the start makes it", p->database);
 	} else {
 		report_ok(r, "database %s: %u VIPs", p->database, p->n_vips);
 	}
 }
 
-/* The address of a socket address, or false. */
-static bool address_of(const struct sockaddr *sa, struct ip_addr *out)
+/* The first interface that can be served, for advice. */
+static const char *first_usable(const struct preflight *p)
 {
-	if (sa && sa->sa_family == AF_INET) {
-		*out = ip_addr_v4(&((const struct sockaddr_in *)(const void *)sa)->sin_addr);
-		return true;
-	}
-	if (sa && sa->sa_family == AF_INET6) {
-		memcpy(out, &((const struct sockaddr_in6 *)(const void *)sa)->sin6_addr,
-		       sizeof(*out));
-		return true;
-	}
-	return false;
-}
+	struct xsk_iface dev;
+	struct error err;
 
-static bool is_local(const struct ifaddrs *list, const struct ip_addr *a)
-{
-	struct ip_addr own;
-
-	for (const struct ifaddrs *i = list; i; i = i->ifa_next)
-		if (address_of(i->ifa_addr, &own) && ip_addr_equal(&own, a))
-			return true;
-	return false;
+	for (unsigned i = 0; i < p->n_ifaces; i++)
+		if (!netdev_read(p->ifaces[i], &dev, &err))
+			return p->ifaces[i];
+	return "IF";
 }
 
 /* Nobody answers ARP or ND for a VIP unless the kernel does, or a router is told the way. */
 static void check_vips(const struct preflight *p, struct report *r)
 {
-	struct ifaddrs *list = NULL;
+	const char *ifname = first_usable(p);
+	struct own_addresses own;
 	char text[IP_ADDR_STRLEN];
 	char fix[128];
 
-	if (getifaddrs(&list))
+	if (own_addresses_read(&own)) {
+		report_note(r, NULL, "the addresses of this host cannot be read");
 		return;
+	}
 	for (unsigned i = 0; i < p->n_vips; i++) {
 		const struct ip_addr *a = &p->vips[i].match.address;
 		ip_addr_format(a, text);
-		if (is_local(list, a)) {
+		if (own_addresses_have(&own, a))
 			report_ok(r, "VIP %s: %s is on an interface", p->vips[i].id, text);
-			continue;
-		}
-		snprintf(fix, sizeof(fix), "ip address add %s/%d dev %s", text,
-			 ip_addr_is_v4(a) ? 32 : 128, p->n_ifaces ? p->ifaces[0] : "IF");
-		report_note(r, fix,
-			    "VIP %s: %s is on no interface here; clients reach it only if a router "
-			    "sends it here",
-			    p->vips[i].id, text);
+		else
+			report_note(r, own_addresses_add_command(a, ifname, fix, sizeof(fix)),
+				    "VIP %s: %s is on no interface here: unless it is routed here, "
+				    "clients get no answer to %s",
+				    p->vips[i].id, text,
+				    ip_addr_is_v4(a) ? "ARP" : "neighbour discovery");
 	}
-	freeifaddrs(list);
+	own_addresses_free(&own);
 }
 
 unsigned preflight_run(const struct preflight *p, FILE *out)

@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "base/error.h"
 #include "control/model.h"
 
 struct preflight {
@@ -19,7 +20,11 @@ struct preflight {
 	const struct vip_conf *vips;
 	const char *database_fault;
 	bool database_in_use; /* by another process: no fault */
+	const char *listen;   /* where that one's API most likely is; NULL = not known */
 };
+
+/** 0, or -EPERM with err set if this process lacks capabilities that concuryd needs. Thread: main. */
+MUST_CHECK int preflight_privileges(struct error *err);
 
 /** Print all findings; returns how many of them keep concuryd from starting. Thread: main. */
 unsigned preflight_run(const struct preflight *p, FILE *out);

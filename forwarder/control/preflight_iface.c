@@ -37,7 +37,7 @@ static void check_link(struct iface *i)
 	if (ask(i, SIOCGIFFLAGS, NULL, &req))
 		return;
 	if (!(req.ifr_flags & IFF_UP))
-		report_block(i->r, fix, "%s: the interface is down", i->dev.name);
+		report_note(i->r, fix, "%s: the interface is down", i->dev.name);
 	else if (!(req.ifr_flags & IFF_RUNNING))
 		report_note(i->r, NULL, "%s: there is no carrier", i->dev.name);
 }

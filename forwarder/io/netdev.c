@@ -40,6 +40,27 @@ static unsigned count_rx_queues(int fd, const char *name)
 	return n ? n : 1;
 }
 
+bool netdev_read_link(int ifindex, struct netdev_link *out)
+{
+	struct netdev_link link = {0};
+	struct ifreq req = {0};
+
+	if (!if_indextoname((unsigned)ifindex, link.name))
+		return false;
+	memcpy(req.ifr_name, link.name, sizeof(req.ifr_name));
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return false;
+	int rc = ioctl(fd, SIOCGIFFLAGS, &req);
+	close(fd);
+	if (rc < 0)
+		return false;
+	link.up = req.ifr_flags & IFF_UP;
+	link.carrier = req.ifr_flags & IFF_RUNNING;
+	*out = link;
+	return true;
+}
+
 int netdev_read(const char *name, struct xsk_iface *out, struct error *err)
 {
 	struct ifreq req = {0};

@@ -385,6 +385,11 @@ unsigned xsk_ifaces(const struct xsk *x, const struct xsk_iface **ifaces)
 	return x->n_ifaces;
 }
 
+uint32_t xsk_program_id(const struct xsk *x, unsigned iface)
+{
+	return steer_program_id(x->steer, iface);
+}
+
 enum hugemem_kind xsk_umem_memory(const struct xsk *x)
 {
 	return x->ports[0]->umem.kind;

@@ -62,6 +62,9 @@ struct port *xsk_port(struct xsk *x, unsigned worker);
 struct steering xsk_steering(struct xsk *x);
 unsigned xsk_queues(const struct xsk *x, const struct xsk_queue **queues);
 unsigned xsk_ifaces(const struct xsk *x, const struct xsk_iface **ifaces);
+/** The kernel's id of the steer program that was loaded for an interface; see io/xdp_probe.h for the one
+ *  that is attached. Thread: any. */
+uint32_t xsk_program_id(const struct xsk *x, unsigned iface);
 enum hugemem_kind xsk_umem_memory(const struct xsk *x);
 
 /** Packets of VIPs that the kernel lost before a worker could see them, because the worker was too slow

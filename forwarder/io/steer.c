@@ -147,6 +147,14 @@ int steer_program_fd(const struct steer *s, unsigned iface)
 	return bpf_program__fd(s->bpf[iface]->progs.steer);
 }
 
+uint32_t steer_program_id(const struct steer *s, unsigned iface)
+{
+	struct bpf_prog_info info = {0};
+	uint32_t len = sizeof(info);
+
+	return bpf_obj_get_info_by_fd(steer_program_fd(s, iface), &info, &len) == 0 ? info.id : 0;
+}
+
 /* --- attaching ----------------------------------------------------------------------------------
  */
 

@@ -34,6 +34,9 @@ int steer_xskmap_fd(const struct steer *s, unsigned iface);
 /** File descriptor of an interface's program (BPF_PROG_TEST_RUN in tests). */
 int steer_program_fd(const struct steer *s, unsigned iface);
 
+/** The kernel's id of an interface's program, 0 if it does not tell. Thread: any. */
+uint32_t steer_program_id(const struct steer *s, unsigned iface);
+
 /** VIP map edits; see struct steering. Before attach they fill the maps. */
 MUST_CHECK int steer_add_vip(struct steer *s, const struct vip_match *m, struct error *err);
 MUST_CHECK int steer_del_vip(struct steer *s, const struct vip_match *m, struct error *err);

@@ -238,6 +238,23 @@ static void agent_report(void *ctx, const char *id, const struct agent_report *r
 	atomic_fetch_add(&api_fake.n_reports, 1);
 }
 
+static void read_warnings(void *ctx, struct warnings *out)
+{
+	(void)ctx;
+	*out = (struct warnings){.serving = !api_fake.not_serving,
+				 .list = calloc(1, sizeof(*out->list))};
+	if (out->list && api_fake.not_serving)
+		snprintf(out->list[out->n++], WARNING_LEN,
+			 "eth0: the interface is down: up with it");
+	out->n_more = api_fake.n_more_warnings;
+}
+
+static bool serving(void *ctx)
+{
+	(void)ctx;
+	return !api_fake.not_serving;
+}
+
 void api_fake_context(struct api_context *api)
 {
 	static const int cpus[] = {1, -1};
@@ -261,6 +278,8 @@ void api_fake_context(struct api_context *api)
 		.explain = explain,
 		.read_capacity = read_capacity,
 		.read_traffic = read_traffic,
+		.read_warnings = read_warnings,
+		.serving = serving,
 		.put_agent = put_agent,
 		.delete_agent = delete_agent,
 		.read_agents = read_agents,

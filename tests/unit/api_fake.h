@@ -15,6 +15,8 @@ struct api_fake {
 	struct field_errors errors;
 	unsigned change_ms; /* how long one takes */
 	bool no_vips;
+	bool not_serving;
+	unsigned n_more_warnings;
 	bool draining; /* VIP and DIPs */
 	bool no_audit; /* control has ended */
 	uint64_t misplaced;

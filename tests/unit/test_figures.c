@@ -305,6 +305,46 @@ START_TEST(a_drain_shows_while_it_lasts)
 }
 END_TEST
 
+/* --- whether it serves ---------------------------------------------------------------------------
+ */
+
+static const json_t *warnings_of_status(bool ready)
+{
+	ck_assert_uint_eq(ask("GET", "/v1/status"), 200);
+	ck_assert_int_eq(json_is_true(json_object_get(resp.body, "ready")), ready);
+	return json_object_get(resp.body, "warnings");
+}
+
+START_TEST(serving)
+{
+	for (int serves = 1; serves >= 0; serves--) {
+		api_fake.not_serving = !serves;
+		api_fake.n_more_warnings = serves ? 0 : 3;
+		ck_assert_uint_eq(ask("GET", "/readyz"), serves ? 200 : 503);
+		ck_assert_uint_eq(resp.retry_after_s, serves ? 0 : 1);
+		const json_t *list = warnings_of_status(serves);
+		ck_assert_uint_eq(json_array_size(list), serves ? 0 : 2);
+		if (!serves) {
+			ck_assert_str_eq(json_string_value(json_array_get(list, 0)),
+					 "eth0: the interface is down: up with it");
+			ck_assert_str_eq(json_string_value(json_array_get(list, 1)),
+					 "3 more warnings are not shown");
+		}
+		ck_assert_uint_eq(ask("GET", "/metrics"), 200);
+		ck_assert_ptr_nonnull(
+			strstr(resp.text, serves ? "\nconcury_ready 1\n" : "\nconcury_ready 0\n"));
+		/* What is wanted can be written all the same. */
+		ask("DELETE", "/v1/vips/web");
+		ck_assert_uint_eq(atomic_load(&api_fake.n_changes), 2 - (unsigned)serves);
+	}
+	/* It is not ready before the start has come to its end, whatever the watch sees. */
+	api_fake.not_serving = false;
+	atomic_store(&api.ready, false);
+	ck_assert_uint_eq(ask("GET", "/readyz"), 503);
+	warnings_of_status(false);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("figures");
@@ -321,6 +361,7 @@ int main(void)
 	tcase_add_test(t, an_audit_is_answered);
 	tcase_add_test(t, consistency_has_histograms);
 	tcase_add_test(t, a_drain_shows_while_it_lasts);
+	tcase_add_test(t, serving);
 	suite_add_tcase(s, t);
 	SRunner *r = srunner_create(s);
 	srunner_run_all(r, CK_ENV);

@@ -162,6 +162,17 @@ static unsigned count(const char *text, const char *rank)
 	return n;
 }
 
+static void assert_each_block_has_a_fix(const char *text)
+{
+	for (const char *line = text; line && *line; line = strchr(line, '\n')) {
+		line += *line == '\n';
+		if (strncmp(line, "blocks ", 7) != 0)
+			continue;
+		const char *next = strchr(line, '\n');
+		ck_assert_msg(next && !strncmp(next + 1, "        mend: ", 14), "%s", line);
+	}
+}
+
 START_TEST(check_names_what_blocks)
 {
 	static const char *const ifaces[] = {"no-such-if", "lo"};
@@ -182,7 +193,16 @@ START_TEST(check_names_what_blocks)
 	ck_assert_ptr_nonnull(strstr(text, "no-such-if: no such interface"));
 	ck_assert_ptr_nonnull(strstr(text, "lo: not an Ethernet interface"));
 	ck_assert_ptr_nonnull(strstr(text, "VIP here: 127.0.0.1 is on an interface"));
-	ck_assert_ptr_nonnull(strstr(text, "mend: ip address add 2001:db8::77/128 dev no-such-if"));
+	ck_assert_ptr_nonnull(
+		strstr(text, "mend: ip -6 address add 2001:db8::77/128 dev IF nodad"));
+	ck_assert_ptr_nonnull(strstr(text, "c.db: the start makes it"));
+	assert_each_block_has_a_fix(text);
+	free(text);
+	FILE *f = fopen(database, "w");
+	ck_assert_ptr_nonnull(f);
+	fclose(f);
+	text = run(&p, &with_more);
+	ck_assert_uint_eq(with_more, n);
 	ck_assert_ptr_nonnull(strstr(text, "c.db: 2 VIPs"));
 	free(text);
 
@@ -197,16 +217,72 @@ START_TEST(check_names_what_blocks)
 	text = run(&p, &with_more);
 	ck_assert_uint_eq(with_more, n + 1);
 	ck_assert_ptr_nonnull(strstr(text, "it is damaged"));
+	assert_each_block_has_a_fix(text);
 	free(text);
 	p.database_in_use = true; /* by another concuryd: to be noted, no more */
-	free(run(&p, &with_more));
-	ck_assert_uint_eq(with_more, n);
-	p.state_dir = "/tmp/no/such/dir/yet";
-	p.n_flows = 1ull << 50;
+	p.listen = "unix:/run/c.sock";
 	text = run(&p, &with_more);
-	ck_assert_uint_eq(with_more, n + 1);
-	ck_assert_ptr_nonnull(strstr(text, "MiB free are too little"));
+	ck_assert_uint_eq(with_more, n);
+	ck_assert_ptr_nonnull(
+		strstr(text, "mend: curl --unix-socket /run/c.sock http://localhost/v1/status"));
 	free(text);
+	p.listen = "127.0.0.1:8080";
+	text = run(&p, &with_more);
+	ck_assert_ptr_nonnull(strstr(text, "mend: curl http://127.0.0.1:8080/v1/status"));
+	free(text);
+	unlink(database);
+	rmdir(dir);
+}
+END_TEST
+
+/* What the start makes or takes by itself must not block, what it does not must. */
+START_TEST(check_of_directories)
+{
+	char dir[] = "/tmp/test_options.XXXXXX";
+	char state[64], below[80], file[64];
+	struct preflight p = {.database = "/tmp/c.db", .n_flows = 1};
+	unsigned n, n_without;
+
+	ck_assert_ptr_nonnull(mkdtemp(dir));
+	snprintf(state, sizeof(state), "%s/state", dir);
+	snprintf(below, sizeof(below), "%s/below", state);
+	snprintf(file, sizeof(file), "%s/file", dir);
+	FILE *f = fopen(file, "w");
+	ck_assert_ptr_nonnull(f);
+	fclose(f);
+	p.state_dir = dir;
+	free(run(&p, &n_without));
+	p.state_dir = state;
+	char *text = run(&p, &n);
+	ck_assert_uint_eq(n, n_without);
+	ck_assert_ptr_nonnull(strstr(text, "the start makes it"));
+	free(text);
+	p.state_dir = below;
+	text = run(&p, &n);
+	ck_assert_uint_eq(n, n_without + 1);
+	ck_assert_ptr_nonnull(strstr(text, "mend: mkdir -p"));
+	assert_each_block_has_a_fix(text);
+	free(text);
+	p.state_dir = file;
+	text = run(&p, &n);
+	ck_assert_uint_eq(n, n_without + 1);
+	ck_assert_ptr_nonnull(strstr(text, "is not a directory"));
+	assert_each_block_has_a_fix(text);
+	free(text);
+	p.state_dir = state;
+	p.n_flows = 1ull << 50;
+	text = run(&p, &n);
+	ck_assert_uint_eq(n, n_without + 1);
+	ck_assert_ptr_nonnull(strstr(text, "MiB free are too little"));
+	assert_each_block_has_a_fix(text);
+	free(text);
+	if (access(OPTIONS_DATABASE_DIR, F_OK)) {
+		p.n_flows = 1;
+		p.database = OPTIONS_DATABASE;
+		free(run(&p, &n));
+		ck_assert_uint_eq(n, n_without);
+	}
+	unlink(file);
 	rmdir(dir);
 }
 END_TEST
@@ -234,6 +310,7 @@ int main(void)
 	tcase_add_test(tc, mistakes_are_named);
 	tcase_add_test(tc, help_names_every_option);
 	tcase_add_test(tc, check_names_what_blocks);
+	tcase_add_test(tc, check_of_directories);
 	tcase_add_test(tc, check_without_interface);
 	suite_add_tcase(s, tc);
 	SRunner *sr = srunner_create(s);
