@@ -20,52 +20,11 @@
 #include "control/state_file.h"
 #include "tests/unit/prng.h"
 #include "tests/unit/store_trace.h"
-#include "tests/unit/world.h"
+#include "tests/unit/world_script.h"
 
-enum { CAPACITY = 64, RECORDS = 160, FLOWS_MAX = 64, NOTES_MAX = 256 };
-
-#define PSH_ACK (FRAMES_PSH | FRAMES_ACK)
-
-/* --- scripts -------------------------------------------------------------------------------- */
-
-enum op_kind { OP_TCP, OP_UDP, OP_ADVANCE, OP_STEP };
-
-struct op {
-	enum op_kind kind;
-	uint32_t flow; /* OP_ADVANCE: milliseconds */
-	uint8_t flags;
-	uint32_t payload;
-};
-
-struct script {
-	const struct op *ops;
-	unsigned n_ops;
-};
+enum { CAPACITY = 64, RECORDS = 160, NOTES_MAX = 256 };
 
 static struct world *w;
-
-static void do_packet(const struct op *o, uint8_t *went)
-{
-	unsigned dip = o->kind == OP_UDP ? world_udp(w, 0, o->flow)
-					 : world_tcp(w, 0, o->flow, o->flags, o->payload);
-
-	if (went)
-		went[o->flow] = (uint8_t)dip;
-}
-
-static void script_run(void *arg)
-{
-	const struct script *s = arg;
-
-	for (unsigned i = 0; i < s->n_ops; i++) {
-		if (s->ops[i].kind == OP_ADVANCE)
-			world_advance_ms(s->ops[i].flow);
-		else if (s->ops[i].kind == OP_STEP)
-			control_step(w->control);
-		else
-			do_packet(&s->ops[i], NULL);
-	}
-}
 
 /* --- the run without a kill ----------------------------------------------------------------- */
 
@@ -78,7 +37,7 @@ struct note {
 struct notes {
 	unsigned n;
 	struct note list[NOTES_MAX];
-	uint8_t home[FLOWS_MAX]; /* where each flow's last packet went */
+	uint8_t home[SCRIPT_FLOWS_MAX]; /* where each flow's last packet went */
 };
 
 static struct notes *notes; /* shared with the child that makes them */
@@ -118,7 +77,7 @@ static void notes_make(const struct script *s)
 			if (s->ops[i].kind == OP_ADVANCE)
 				world_advance_ms(s->ops[i].flow);
 			else if (s->ops[i].kind != OP_STEP)
-				do_packet(&s->ops[i], notes->home);
+				script_packet(w, &s->ops[i], notes->home);
 			while (s->ops[i].kind == OP_STEP && control_drain(w->control, 1))
 				note_take();
 			if (s->ops[i].kind == OP_STEP)
@@ -260,10 +219,10 @@ static void recovered_flows_stay(const uint8_t *where, unsigned image)
 			       .flow = flow,
 			       .flags = PSH_ACK,
 			       .payload = 1};
-		uint8_t now[FLOWS_MAX];
+		uint8_t now[SCRIPT_FLOWS_MAX];
 		if (!where[flow])
 			continue; /* it said nothing in the script */
-		do_packet(&o, now);
+		script_packet(w, &o, now);
 		ck_assert_msg(now[flow] == where[flow], "image %u: flow %u went from %u to %u",
 			      image, flow, where[flow], now[flow]);
 	}
@@ -316,7 +275,7 @@ static void windows_set(struct store_trace *t)
 static void kill_everywhere(const char *name, const struct op *ops, unsigned n_ops,
 			    unsigned least_images)
 {
-	struct script s = {ops, n_ops};
+	struct script s = {w, ops, n_ops};
 	struct store_trace t = {0};
 
 	disk_generation = w->disk.generation;
@@ -469,7 +428,7 @@ START_TEST(a_full_table)
 {
 	enum { ESTABLISHED = 44, OPENING = 12 };
 	struct op ops[OPENING + 1];
-	uint8_t where[FLOWS_MAX];
+	uint8_t where[SCRIPT_FLOWS_MAX];
 
 	start(3);
 	for (uint32_t i = 0; i < ESTABLISHED; i++) {
@@ -483,7 +442,7 @@ START_TEST(a_full_table)
 		ops[i] = (struct op){OP_TCP, 200 + i, FRAMES_SYN, 0};
 	ops[OPENING] = (struct op){.kind = OP_STEP};
 
-	struct script s = {ops, OPENING + 1};
+	struct script s = {w, ops, OPENING + 1};
 	struct store_trace t = {0};
 	disk_generation = w->disk.generation;
 	windows_set(&t);
