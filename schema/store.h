@@ -8,8 +8,10 @@ struct store;
 
 /** Open the database, make it if the file is absent (its directory must be there), check it whole
  *  and bring its schema up to date. It stays locked against other processes until store_close.
- *  -EINVAL: damaged, not ours, or of a newer schema: nothing was changed. -EBUSY: in use by another
- *  process. -EROFS: cannot be written. -ENOSPC, -EIO, and errno of open(2) else. Thread: main. */
+ *  If it is there but cannot be written, it is opened all the same, with a warning: commits fail
+ *  (-EROFS), and each tries to get write access again. -EINVAL: damaged, not ours, or of a newer
+ *  schema: nothing was changed. -EBUSY: in use by another process. -EROFS: it cannot be written, and
+ *  would have to be. -ENOSPC, -EIO, and errno of open(2) else. Thread: main. */
 MUST_CHECK int store_open(const char *path, struct store **out, struct error *err);
 
 /** Read all of it. *out is the caller's: persist_state_free. -EINVAL: something in it cannot be, err

@@ -6,15 +6,11 @@
  * the new one, so this is refused as well. Nothing is written to a file before it has shown that it
  * is sound, ours, and of a schema that we know.
  *
- * A file system that has turned read-only does not keep the forwarder from starting with what is
- * there: the file and its log are read, and every change is refused until the file system is
- * writable again. The lock cannot be had there (a write lock wants a writable file), nor is it
- * needed.
- *
- * The lock is held for as long as the file is open (locking_mode EXCLUSIVE): two processes can
- * never share it, and the log's index needs no shared memory. The pages are 16 KiB because almost
- * every byte written is in a large BLOB: 200,000 pins commit in 12 ms, with 4 KiB pages in 17.
- * secure_delete, which Debian turns on, would write every freed page of an old BLOB once more. */
+ * SQLite's lock is held for as long as the file is open (locking_mode EXCLUSIVE), so that the log's
+ * index needs no shared memory. Who cannot write reads: see store_connect.c. The pages are 16 KiB
+ * because almost every byte written is in a large BLOB: 200,000 pins commit in 12 ms, with 4 KiB
+ * pages in 17. secure_delete, which Debian turns on, would write every freed page of an old BLOB
+ * once more. */
 #include "schema/store_db.h"
 
 #include <errno.h>
@@ -30,7 +26,6 @@
 #include "schema/migrations.h"
 
 #define APPLICATION_ID 0x436f6e63 /* "Conc" */
-#define BUSY_TIMEOUT_MS 1000	  /* a predecessor may be just about to end */
 
 static int error_code(sqlite3 *db, int rc)
 {
@@ -55,6 +50,11 @@ int store_db_error(const struct store_db *d, int rc, const char *doing, struct e
 {
 	int code = error_code(d->db, rc);
 
+	if (rc == SQLITE_READONLY_ROLLBACK)
+		return error_set(err, code,
+				 "database %s: its -journal must be written back first, and it "
+				 "cannot be written",
+				 d->path);
 	if (code == -EBUSY)
 		return error_set(err, code, "database %s: in use by another process", d->path);
 	if ((rc & 0xff) == SQLITE_CORRUPT || (rc & 0xff) == SQLITE_NOTADB)
@@ -100,55 +100,6 @@ static int query_number(const struct store_db *d, const char *sql, long *number,
 	if (rc == 0)
 		*number = strtol(text, NULL, 10);
 	return rc;
-}
-
-/* Connect to a file on a read-only file system. SQLite wants to make the log that belongs to the
- * file if there is none, unless it is told that nothing can change; if there is one, it is read
- * too. */
-static int connect_read_only(sqlite3 **db, const char *path)
-{
-	const int flags = SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX;
-	char name[4096], *uri = NULL;
-	int rc = SQLITE_NOMEM;
-	size_t n = 0;
-
-	snprintf(name, sizeof(name), "%s-wal", path);
-	if (access(name, F_OK) == 0)
-		return sqlite3_open_v2(path, db, flags, "unix-none");
-	uri = malloc(strlen(path) * 3 + sizeof("file:?immutable=1"));
-	if (!uri)
-		return rc;
-	n = (size_t)sprintf(uri, "file:");
-	for (const char *p = path; *p; p++)
-		n += (size_t)sprintf(uri + n, strchr("%?#", *p) ? "%%%02x" : "%c",
-				     (unsigned char)*p);
-	sprintf(uri + n, "?immutable=1");
-	rc = sqlite3_open_v2(uri, db, flags | SQLITE_OPEN_URI, NULL);
-	free(uri);
-	return rc;
-}
-
-static int connect_file(struct store_db *d, const char *path, struct error *err)
-{
-	int rc = sqlite3_open_v2(path, &d->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
-
-	if (rc != SQLITE_OK)
-		return store_db_error(d, rc, "open it", err);
-	if (sqlite3_db_readonly(d->db, "main") && access(path, W_OK) != 0 && errno == EROFS) {
-		sqlite3_close(d->db);
-		d->read_only = true;
-		rc = connect_read_only(&d->db, path);
-		if (rc != SQLITE_OK)
-			return store_db_error(d, rc, "open it", err);
-	}
-	sqlite3_extended_result_codes(d->db, 1);
-	sqlite3_busy_timeout(d->db, BUSY_TIMEOUT_MS);
-	if (sqlite3_db_readonly(d->db, "main") && !d->read_only)
-		return error_set(err, -EROFS, "database %s: cannot be written", path);
-	return exec(d,
-		    "PRAGMA locking_mode = EXCLUSIVE; PRAGMA secure_delete = OFF;"
-		    "PRAGMA synchronous = FULL; PRAGMA cache_size = -65536;",
-		    "set it up", err);
 }
 
 /* --- making and upgrading ------------------------------------------------ */
@@ -207,7 +158,7 @@ static int make_aside(const char *path, const char *aside, struct error *err)
 				 strerror(errno),
 				 errno == ENOENT ? " (its directory must be there)" : "");
 	close(fd);
-	rc = connect_file(&d, aside, err);
+	rc = store_db_connect(&d, aside, err);
 	if (rc == 0)
 		rc = exec(&d, "PRAGMA page_size = 16384", "make it", err);
 	if (rc == 0)
@@ -335,7 +286,7 @@ static int prepare_file(struct store_db *d, long schema, struct error *err)
 			       ? 0
 			       : error_set(err, -EROFS,
 					   "database %s: of schema %ld, and cannot be upgraded: "
-					   "the file system is read-only",
+					   "it cannot be written",
 					   d->path, schema);
 	rc = query(d, "PRAGMA journal_mode = WAL", mode, sizeof(mode), err);
 	if (rc == 0 && strcmp(mode, "wal") != 0)
@@ -352,18 +303,24 @@ static int prepare_file(struct store_db *d, long schema, struct error *err)
 	return rc;
 }
 
-int store_db_open(struct store_db *d, const char *path, struct error *err)
+static void disconnect(struct store_db *d)
+{
+	for (unsigned i = 0; i < N_STORE_STATEMENTS; i++)
+		sqlite3_finalize(d->statements[i]);
+	memset(d->statements, 0, sizeof(d->statements));
+	sqlite3_close(d->db); /* folds the log into the file */
+	d->db = NULL;
+	d->wal_frames = 0;
+}
+
+/* Connect, check and make ready. What is read as a whole later is told by its stamp. */
+static int open_as(struct store_db *d, bool read_only, char *stamp, struct error *err)
 {
 	long schema = 0;
-	int rc = check_file(path, err);
+	int rc;
 
-	if (rc < 0)
-		return rc;
-	memset(d, 0, sizeof(*d));
-	d->path = strdup(path);
-	if (!d->path)
-		return error_set(err, -ENOMEM, "database %s: no memory", path);
-	rc = connect_file(d, path, err);
+	d->read_only = read_only;
+	rc = store_db_connect(d, d->path, err);
 	if (rc == 0)
 		rc = check_identity(d, &schema, err);
 	if (rc == 0)
@@ -373,45 +330,92 @@ int store_db_open(struct store_db *d, const char *path, struct error *err)
 	if (rc == 0)
 		rc = exec(d, "PRAGMA foreign_keys = ON", "set it up", err);
 	if (rc == 0)
+		rc = query(d, "SELECT hex(database_id) || ' ' || generation FROM state", stamp,
+			   STORE_STAMP_BYTES, err);
+	if (rc == 0)
 		rc = store_db_prepare(d, err);
-	if (rc < 0) {
-		store_db_close(d);
-		return rc;
+	if (rc < 0)
+		disconnect(d);
+	else /* Ours in place of SQLite's, which would checkpoint within a commit. */
+		sqlite3_wal_hook(d->db, count_frames, d);
+	return rc;
+}
+
+/* To write if possible, or else to read. */
+static int open_either(struct store_db *d, struct error *err)
+{
+	struct error why = {""};
+	int rc = store_db_writable(d, &why);
+
+	if (rc == 0)
+		rc = open_as(d, false, d->stamp, &why);
+	if (rc == -EROFS || rc == -ENOSPC || rc == -EIO) {
+		rc = open_as(d, true, d->stamp, err);
+		if (rc == 0)
+			log_warning("store", "reading only, changes are refused for now: %s",
+				    why.message);
+	} else if (rc < 0) {
+		*err = why;
 	}
-	/* Ours in place of SQLite's, which would checkpoint within a commit. */
-	sqlite3_wal_hook(d->db, count_frames, d);
-	if (d->read_only)
-		log_warning("store",
-			    "%s: the file system is read-only: changes are refused until it is "
-			    "writable again",
-			    path);
-	return 0;
+	return rc;
+}
+
+int store_db_open(struct store_db *d, const char *path, struct error *err)
+{
+	int rc;
+
+	memset(d, 0, sizeof(*d));
+	rc = check_file(path, err);
+	if (rc < 0)
+		return rc;
+	d->path = strdup(path);
+	if (!d->path)
+		return error_set(err, -ENOMEM, "database %s: no memory", path);
+	rc = store_db_lock(d, err);
+	if (rc == 0)
+		rc = open_either(d, err);
+	if (rc < 0)
+		store_db_close(d);
+	return rc;
 }
 
 int store_db_reopen(struct store_db *d, struct error *err)
 {
-	struct store_db fresh;
+	char stamp[STORE_STAMP_BYTES];
+	int rc;
 
 	if (!d->read_only)
 		return 0;
-	if (access(d->path, W_OK) != 0)
-		return error_set(err, errno == EROFS ? -EROFS : -EIO, "database %s: %s", d->path,
-				 strerror(errno));
-	int rc = store_db_open(&fresh, d->path, err);
+	rc = store_db_writable(d, err);
 	if (rc < 0)
 		return rc;
-	store_db_close(d);
-	*d = fresh;
-	sqlite3_wal_hook(d->db, count_frames, d);
-	log_info("store", "%s can be written again", d->path);
-	return 0;
+	if (!store_db_lock_holds(d))
+		return error_set(err, -EIO,
+				 "database %s: moved or replaced while in use: put it back, or "
+				 "restart",
+				 d->path);
+	disconnect(d);
+	rc = open_as(d, false, stamp, err);
+	if (rc == 0 && strcmp(stamp, d->stamp) != 0) {
+		disconnect(d);
+		rc = error_set(err, -EIO,
+			       "database %s: changed by others since it was read: restart",
+			       d->path);
+	}
+	if (rc < 0)
+		d->read_only = true; /* what was read is in use; the next change tries again */
+	else
+		log_info("store", "%s can be written again", d->path);
+	return rc;
 }
 
 void store_db_close(struct store_db *d)
 {
-	for (unsigned i = 0; i < N_STORE_STATEMENTS; i++)
-		sqlite3_finalize(d->statements[i]);
-	sqlite3_close(d->db); /* folds the log into the file */
+	if (!d->path)
+		return;
+	disconnect(d);
+	if (d->lock_fd >= 0)
+		close(d->lock_fd);
 	free(d->path);
 	memset(d, 0, sizeof(*d));
 }

@@ -21,12 +21,16 @@ enum store_statement {
 	N_STORE_STATEMENTS,
 };
 
+#define STORE_STAMP_BYTES 64 /* database id and generation, as text */
+
 struct store_db {
 	sqlite3 *db;
 	char *path;
 	sqlite3_stmt *statements[N_STORE_STATEMENTS];
 	int wal_frames; /* pages in the log since it was last folded into the file */
-	bool read_only; /* the file system is: it was read, and nothing can be written now */
+	int lock_fd;    /* while path is set; -1: not locked */
+	bool read_only; /* it was read, and cannot be written for now; db may be NULL then */
+	char stamp[STORE_STAMP_BYTES]; /* which state was read at the start */
 };
 
 /** Negative errno of a failed call, and err's message naming the file. rc: SQLite's result code. */
@@ -36,9 +40,22 @@ int store_db_error(const struct store_db *d, int rc, const char *doing, struct e
 MUST_CHECK int store_db_open(struct store_db *d, const char *path, struct error *err);
 void store_db_close(struct store_db *d);
 
-/** If the file system was read-only when the database was opened: open it anew, now that it may be
- *  writable. 0 (also if it was writable all along), or -EROFS among others, and nothing changed. */
+/** If the database could not be written when it was opened: connect anew, now that it may be. 0 (also if
+ *  it was writable all along), -EROFS (still not), -EIO among others; then the next call tries again. */
 MUST_CHECK int store_db_reopen(struct store_db *d, struct error *err);
+
+/** Keep other forwarders from d->path until lock_fd is closed. -EBUSY: one has it. */
+MUST_CHECK int store_db_lock(struct store_db *d, struct error *err);
+
+/** True if d->path is still the file that was locked. */
+bool store_db_lock_holds(const struct store_db *d);
+
+/** 0, or -EROFS: the file, or the directory that its log lies in, cannot be written; -EIO else. */
+MUST_CHECK int store_db_writable(const struct store_db *d, struct error *err);
+
+/** Connect to the file at path, for reading alone if d->read_only, and set SQLite up. d->path is for
+ *  messages. On failure d->db may be set, to be closed. */
+MUST_CHECK int store_db_connect(struct store_db *d, const char *path, struct error *err);
 
 /** Prepare the statements. */
 MUST_CHECK int store_db_prepare(struct store_db *d, struct error *err);

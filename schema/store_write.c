@@ -218,7 +218,7 @@ static int check_file(struct store_db *d, struct error *err)
 	int rc = store_db_reopen(d, err);
 
 	if (rc < 0)
-		return rc == -EROFS ? rc : -EIO;
+		return rc == -EROFS || rc == -ENOSPC ? rc : -EIO;
 	sqlite3_file_control(d->db, "main", SQLITE_FCNTL_HAS_MOVED, &moved);
 	return moved ? error_set(err, -EIO,
 				 "database %s: moved or removed while in use: put it back, or "
