@@ -13,7 +13,7 @@
  * as torn and is formatted anew. Growing allocates first and then stores the new count, one 64-bit
  * word. A ring file bears the random id of the flows file it was made for, so rings never outlive
  * the slots they belong with. Space is allocated on every open, holes or not: a full file system is
- * an error message at start and never a SIGBUS later.
+ * an error message at start and never a SIGBUS later. A start that fails gives the space back.
  *
  * The lock is on the directory: it covers all files, and is there before the first one is looked
  * at. /dev/shm is writable for everyone: a directory that another user made, or can write to, is
@@ -61,6 +61,11 @@ static size_t ring_offset(enum learn_ring_id ring)
 	return at;
 }
 
+static size_t rings_bytes(void)
+{
+	return ring_offset(N_LEARN_RINGS);
+}
+
 static size_t flows_bytes(uint64_t n_flows)
 {
 	return STATE_HEADER_BYTES + n_flows * FLOW_SLOT_BYTES;
@@ -68,19 +73,39 @@ static size_t flows_bytes(uint64_t n_flows)
 
 /* --- the flow slots ------------------------------------------------------ */
 
-/* --flows was not given: the default, or what fits half of the free space. */
-static int flows_default(struct state_file *f, uint64_t *n_flows, struct error *err)
+/* What the ring files of these workers will take of the space that is free now. */
+static uint64_t rings_missing(const struct state_file *f, unsigned n_workers)
 {
+	uint64_t bytes = 0;
+
+	for (unsigned w = 0; w < n_workers; w++) {
+		struct stat st;
+		uint64_t has = 0;
+
+		if (fstatat(f->dirfd, f->rings[w].name, &st, AT_SYMLINK_NOFOLLOW) == 0)
+			has = (uint64_t)st.st_blocks * 512;
+		bytes += has < rings_bytes() ? rings_bytes() - has : 0;
+	}
+	return bytes;
+}
+
+/* --flows was not given: the default, or what fits half of the space that the rings leave. */
+static int flows_default(struct state_file *f, unsigned n_workers, uint64_t *n_flows,
+			 struct error *err)
+{
+	uint64_t n_free, for_rings = rings_missing(f, n_workers), fit = 0;
 	struct statvfs vfs;
-	uint64_t fit;
 
 	if (fstatvfs(f->dirfd, &vfs) != 0)
 		return error_set(err, -errno, "state directory %s: %s", f->dir, strerror(errno));
-	fit = vfs.f_bavail * vfs.f_frsize / 2 / FLOW_SLOT_BYTES;
+	n_free = vfs.f_bavail * vfs.f_frsize;
+	if (n_free > for_rings)
+		fit = (n_free - for_rings) / 2 / FLOW_SLOT_BYTES;
 	if (fit < STATE_FLOWS_MIN)
 		return error_set(err, -ENOSPC,
-				 "state directory %s: %" PRIu64 " bytes free, too few for %u flows",
-				 f->dir, (uint64_t)(vfs.f_bavail * vfs.f_frsize), STATE_FLOWS_MIN);
+				 "state directory %s: %" PRIu64 " bytes free, too few for %u flows "
+				 "and %" PRIu64 " bytes of the workers' rings",
+				 f->dir, n_free, STATE_FLOWS_MIN, for_rings);
 	*n_flows = STATE_FLOWS_DEFAULT;
 	if (fit < STATE_FLOWS_DEFAULT) {
 		*n_flows = fit;
@@ -91,15 +116,17 @@ static int flows_default(struct state_file *f, uint64_t *n_flows, struct error *
 	return 0;
 }
 
-static int flows_format(struct state_file *f, uint64_t n_flows, struct error *err)
+static int flows_format(struct state_file *f, const struct state_file_config *c, struct error *err)
 {
+	uint64_t n_flows = c->n_flows;
 	int rc;
 
 	if (ftruncate(f->flows.fd, 0) != 0) /* before the free space is asked for */
 		return error_set(err, -errno, "state file %s/%s: %s", f->dir, f->flows.name,
 				 strerror(errno));
+	f->flows.bytes_before = 0;
 	if (n_flows == 0) {
-		rc = flows_default(f, &n_flows, err);
+		rc = flows_default(f, c->n_workers, &n_flows, err);
 		if (rc < 0)
 			return rc;
 	}
@@ -121,7 +148,6 @@ static int flows_keep(struct state_file *f, uint64_t had, uint64_t n_flows, stru
 	rc = state_part_map(&f->flows, flows_bytes(n), err);
 	if (rc < 0)
 		return rc;
-	state_part_header(&f->flows)->n_flows = n;
 	if (n_flows != 0 && n_flows < had)
 		log_info("state",
 			 "%s/%s keeps room for %" PRIu64 " flows, not %" PRIu64
@@ -131,7 +157,7 @@ static int flows_keep(struct state_file *f, uint64_t had, uint64_t n_flows, stru
 	return 0;
 }
 
-static int flows_open(struct state_file *f, uint64_t n_flows, struct error *err)
+static int flows_open(struct state_file *f, const struct state_file_config *c, struct error *err)
 {
 	struct state_header h;
 	const char *why;
@@ -142,7 +168,7 @@ static int flows_open(struct state_file *f, uint64_t n_flows, struct error *err)
 		return rc;
 	if (f->flows.bytes == 0) {
 		f->status = STATE_NEW;
-		return flows_format(f, n_flows, err);
+		return flows_format(f, c, err);
 	}
 	why = state_part_mismatch(&f->flows, &f->header, &h);
 	if (!why && (h.n_flows > STATE_FLOWS_MAX || f->flows.bytes < flows_bytes(h.n_flows)))
@@ -150,19 +176,14 @@ static int flows_open(struct state_file *f, uint64_t n_flows, struct error *err)
 	if (why) {
 		log_warning("state", "%s/%s replaced (%s)", f->dir, f->flows.name, why);
 		f->status = STATE_REPLACED;
-		return flows_format(f, n_flows, err);
+		return flows_format(f, c, err);
 	}
 	f->status = STATE_KEPT;
 	memcpy(f->header.flows_id, h.flows_id, sizeof(h.flows_id));
-	return flows_keep(f, h.n_flows, n_flows, err);
+	return flows_keep(f, h.n_flows, c->n_flows, err);
 }
 
 /* --- the rings ----------------------------------------------------------- */
-
-static size_t rings_bytes(void)
-{
-	return ring_offset(N_LEARN_RINGS);
-}
 
 static struct state_header ring_header(const struct state_file *f)
 {
@@ -309,6 +330,14 @@ static int directory_open(struct state_file *f, struct error *err)
 	return 0;
 }
 
+static void undo(struct state_file *f)
+{
+	for (unsigned w = 0; w < STATE_WORKERS_MAX; w++)
+		state_part_undo(&f->rings[w]);
+	state_part_undo(&f->flows);
+	state_file_close(f);
+}
+
 int state_file_open(const struct state_file_config *c, struct state_file **out, struct error *err)
 {
 	static const char *const words[] = {
@@ -332,13 +361,14 @@ int state_file_open(const struct state_file_config *c, struct state_file **out, 
 	if (rc == 0)
 		rc = directory_open(f, err);
 	if (rc == 0)
-		rc = flows_open(f, c->n_flows, err);
+		rc = flows_open(f, c, err);
 	if (rc == 0)
 		rc = rings_open(f, c->n_workers, err);
 	if (rc < 0) {
-		state_file_close(f);
+		undo(f);
 		return rc;
 	}
+	state_part_header(&f->flows)->n_flows = f->n_flows; /* grown by now, if it does */
 	log_info("state", "%s/flows %s, room for %" PRIu64 " flows", f->dir, words[f->status],
 		 f->n_flows);
 	f->dir = NULL;

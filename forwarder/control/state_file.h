@@ -26,7 +26,7 @@ struct flow_slot; /* control/flows.h */
 
 struct state_file_config {
 	const char *dir;         /* made if absent, mode 0700 */
-	uint64_t n_flows;        /* slots; 0 = 1M, or what fits half of the directory's free space */
+	uint64_t n_flows;        /* slots; 0 = 1M, or what fits half of the free space that rings leave */
 	unsigned n_workers;      /* 1 .. STATE_WORKERS_MAX */
 	uint8_t database_id[16];
 };
@@ -37,7 +37,8 @@ struct state_file;
 
 /** Lock DIR, open DIR/flows and the rings. Files that bear another version, layout, database id or
  *  boot_id, or are torn, are replaced with a log line; what is new or replaced is all zero (but for
- *  the rings' n). A kept file grows to n_flows and never shrinks. -EBUSY: another process holds it.
+ *  the rings' n). A kept file grows to n_flows and never shrinks. A failed open leaves nothing behind
+ *  that was not there. -EBUSY: another process holds it.
  *  -ENOSPC: no room. -EPERM: others can write to the directory. -EINVAL: n_flows or n_workers out of
  *  range. Thread: main. */
 MUST_CHECK int state_file_open(const struct state_file_config *c, struct state_file **out,

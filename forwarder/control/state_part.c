@@ -43,6 +43,19 @@ void state_part_close(struct state_part *p)
 	p->fd = -1;
 }
 
+void state_part_undo(struct state_part *p)
+{
+	if (p->base)
+		munmap(p->base, p->bytes);
+	p->base = NULL;
+	if (p->fd >= 0 && p->bytes_before == 0)
+		(void)unlinkat(p->dirfd, p->name, 0);
+	else if (p->fd >= 0 && p->bytes > p->bytes_before &&
+		 ftruncate(p->fd, (off_t)p->bytes_before) != 0)
+		log_warning("state", "%s/%s: %s", p->dir, p->name, strerror(errno));
+	state_part_close(p);
+}
+
 int state_part_open(struct state_part *p, bool create, struct error *err)
 {
 	struct stat st;
@@ -54,10 +67,13 @@ int state_part_open(struct state_part *p, bool create, struct error *err)
 	if (p->fd < 0 || fstat(p->fd, &st) != 0)
 		return error_set(err, -errno, "state file %s/%s: %s", p->dir, p->name,
 				 strerror(errno));
-	if (!S_ISREG(st.st_mode))
+	if (!S_ISREG(st.st_mode)) {
+		state_part_close(p);
 		return error_set(err, -EINVAL, "state file %s/%s: not a regular file", p->dir,
 				 p->name);
+	}
 	p->bytes = (size_t)st.st_size;
+	p->bytes_before = p->bytes;
 	return 0;
 }
 
@@ -113,6 +129,7 @@ int state_part_format(struct state_part *p, const struct state_header *h, size_t
 		return error_set(err, -errno, "state file %s/%s: %s", p->dir, p->name,
 				 strerror(errno));
 	p->bytes = 0;
+	p->bytes_before = 0;
 	rc = state_part_map(p, bytes, err);
 	if (rc < 0)
 		return rc;

@@ -33,6 +33,7 @@ struct state_part {
 	char name[16];
 	int fd;        /* -1: not open */
 	size_t bytes;  /* of the file */
+	size_t bytes_before; /* this open; 0: of no use before */
 	uint8_t *base; /* NULL: not mapped */
 };
 
@@ -56,6 +57,9 @@ void state_part_complete(struct state_part *p);
 
 /** Unmap and close; the file stays. */
 void state_part_close(struct state_part *p);
+
+/** The same when the open of the whole failed: a file that was made goes, one that grew shrinks back. */
+void state_part_undo(struct state_part *p);
 
 static inline struct state_header *state_part_header(const struct state_part *p)
 {

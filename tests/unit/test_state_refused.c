@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -53,12 +54,21 @@ START_TEST(test_refused)
 }
 END_TEST
 
+/* Something takes space in the state directory. */
+static bool files_there(void)
+{
+	struct statvfs vfs;
+
+	return statvfs(state_dir, &vfs) != 0 || vfs.f_bfree != vfs.f_blocks;
+}
+
 /* In a mount namespace of its own, on 8 MiB. Returns the line that failed, or 0. */
 static int small_disk_child(void)
 {
 	struct state_file_config c = state_config(1u << 20, 1);
 	struct error err = {""};
 	struct state_file *f;
+	struct stat st;
 
 	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 || mkdir(state_dir, 0700) != 0 ||
 	    mount("tmpfs", state_dir, "tmpfs", 0, "size=8m,mode=0700") != 0)
@@ -66,10 +76,26 @@ static int small_disk_child(void)
 	if (state_file_open(&c, &f, &err) != -ENOSPC || !strstr(err.message, state_dir) ||
 	    !strstr(err.message, "67112960 bytes") || !strstr(err.message, "8388608"))
 		return __LINE__;
-	c.n_flows = 0; /* half of the space; the rest is enough for one worker's rings, just not
-			  quite */
-	if (state_file_open(&c, &f, &err) != -ENOSPC || !strstr(err.message, "rings.0"))
+	if (files_there())
 		return __LINE__;
+	c.n_flows =
+		(5u << 20) / 64; /* fits, but its rings do not: nothing stays that takes space */
+	if (state_file_open(&c, &f, &err) != -ENOSPC || !strstr(err.message, "rings.0") ||
+	    files_there())
+		return __LINE__;
+	for (c.n_workers = 2; c.n_workers > 0; c.n_workers--) { /* half of what rings leave */
+		c.n_flows = 0;
+		int rc = state_file_open(&c, &f, &err);
+		if (c.n_workers == 2) {
+			if (rc != -ENOSPC || !strstr(err.message, "rings") || files_there())
+				return __LINE__;
+			continue;
+		}
+		if (rc != 0 || state_file_n_flows(f) < 25000 || state_file_n_flows(f) > 34000)
+			return __LINE__;
+		state_file_close(f);
+	}
+	c.n_workers = 1;
 	c.n_flows = STATE_TEST_FLOWS;
 	if (chdir(state_dir) != 0 || unlink("flows") != 0 || state_file_open(&c, &f, &err) != 0)
 		return __LINE__;
@@ -80,6 +106,15 @@ static int small_disk_child(void)
 	c.n_flows = 1u << 20; /* cannot grow: the old one stays whole */
 	if (state_file_open(&c, &f, &err) != -ENOSPC)
 		return __LINE__;
+	/* grows, but then a second worker's rings do not fit: it shrinks back, the first one's stay
+	 */
+	c.n_flows = (2u << 20) / 64;
+	c.n_workers = 2;
+	if (state_file_open(&c, &f, &err) != -ENOSPC || !strstr(err.message, "rings.1") ||
+	    access("rings.1", F_OK) == 0 || stat("flows", &st) != 0 ||
+	    st.st_size != 4096 + STATE_TEST_FLOWS * 64)
+		return __LINE__;
+	c.n_workers = 1;
 	c.n_flows = STATE_TEST_FLOWS;
 	if (state_file_open(&c, &f, &err) != 0 || state_file_status(f) != STATE_KEPT ||
 	    state_file_n_flows(f) != STATE_TEST_FLOWS || !state_slots_kept(f, STATE_TEST_FLOWS) ||
@@ -90,7 +125,10 @@ static int small_disk_child(void)
 	    mount(NULL, state_dir, NULL, MS_REMOUNT, "size=16m") != 0)
 		return __LINE__;
 	c.n_flows = 0;
-	if (state_file_open(&c, &f, &err) != 0 || state_file_n_flows(f) != (8u << 20) / 64)
+	if (state_file_open(&c, &f, &err) != 0)
+		return __LINE__;
+	size_t rings = ((size_t)16 << 20) - state_file_n_flows(f) * 64 * 2;
+	if (rings < 65536u * 64 || rings > 65536u * 64 + 16384)
 		return __LINE__;
 	state_file_close(f);
 	if (unlink("flows") != 0 || mount(NULL, state_dir, NULL, MS_REMOUNT, "size=4204k") != 0)
