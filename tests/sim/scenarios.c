@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "tests/sim/scene.h"
+#include "tests/unit/prng.h"
 
 static const char *const fault_texts[] = {
 #define FAULT_TEXT(name, text) text,
@@ -26,6 +27,14 @@ static const struct scenario {
 #undef SCENARIO_ENTRY
 };
 
+static struct prng entropy;
+
+static void fill(void *buf, size_t n)
+{
+	for (uint8_t *p = buf; n > 0; n--)
+		*p++ = (uint8_t)prng_u64(&entropy);
+}
+
 void fault_note_forgotten(const void *flow_slot)
 {
 	(void)flow_slot;
@@ -39,6 +48,9 @@ static bool play(const struct scenario *s, bool broken)
 	fflush(stdout);
 	pid_t pid = fork();
 	if (pid == 0) {
+		const char *seed = getenv("TEST_SEED"); /* another one than always */
+		entropy.state = seed ? strtoull(seed, NULL, 0) : 1;
+		entropy_set_source(fill);
 		fault_on[s->fault] = broken;
 		s->run();
 		_exit(0);
