@@ -58,6 +58,7 @@ BIN := $(BUILD)/bin/concuryd
 AGENT := $(BUILD)/bin/concury-agent
 
 .DELETE_ON_ERROR:
+.SECONDARY: # keep the object files of programs
 .PHONY: all help deps deps-test unit demo demo-clean check layers asan tsan bench lint format clean \
 	unit-build bench-build sim-build sim soak experiment experiment-build
 
