@@ -108,7 +108,8 @@ static bool dip_lost(struct model *m, const struct model_flow *f, const struct v
 
 	if (index == DIP_NONE) {
 		if (d->may_go_s > box_wall_s())
-			wrong(m, f, "its DIP %u is gone, and nobody asked for it", f->dip);
+			wrong(m, f, "its DIP %u is gone %lld s before it may", f->dip,
+			      (long long)(d->may_go_s - box_wall_s()));
 		return true;
 	}
 	if (!v->dips[index].usable && !d->may_be_down)

@@ -264,6 +264,13 @@ void operator_killed(struct sim *s)
 	for (unsigned i = 0; i < SIM_REQUESTS; i++)
 		s->requests[i].used = false;
 	s->resync = true;
+	/* Deadlines are whole seconds on disk: each process may round them once more. */
+	for (unsigned i = 0; i < s->next_dip; i++)
+		if (s->model->dips[i].may_go_s != MODEL_NEVER)
+			s->model->dips[i].may_go_s -= 2;
+	for (unsigned i = 0; i < SIM_VIPS; i++)
+		if (s->vips[i].may_go_s != MODEL_NEVER)
+			s->vips[i].may_go_s -= 2;
 }
 
 static const struct dip_info *info_dip(const struct vip_info *info, uint16_t number)
