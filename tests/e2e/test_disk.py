@@ -219,21 +219,33 @@ def test_the_disk_fills_and_empties_under_changes(lab):
     crowd.end()
 
 
+def second_is_refused(lab):
+    code, out = lab.run_daemon("--interface", "eth0", "--database", lab.database, "--state-dir",
+                               f"{lab.state_dir}-second", "--listen", "unix:/run/concury-e2e-disk-2.sock")
+    assert code != 0 and "in use by another process" in out, out
+
+
 def read_only(lab, crowd, sig):
+    # Killed at once, so that the last change is in the log alone.
+    assert weight(lab, "b3", 3 if sig == signal.SIGKILL else 2).status == 200
     before = pool(lab)
     lab.stop_daemon(sig)
+    log = DISK / "concury.db-wal"
+    assert (log.exists() and log.stat().st_size > 0) == (sig == signal.SIGKILL)
     remount("ro")
     for _ in range(2):
         lab.start_daemon()
         assert lab.api.get("/v1/status")["state_file"] == "kept"
         assert pool(lab) == before
         all_refused(lab, full=False)
+        second_is_refused(lab)
         crowd.ask(lab)
         assert lab.stop_daemon(signal.SIGKILL) == -signal.SIGKILL
     lab.start_daemon()
     all_refused(lab, full=False)
     new_connections(lab)
     remount("rw")
+    second_is_refused(lab)
     works_again(lab, crowd)
 
 
