@@ -29,17 +29,39 @@ static bool host_is_loopback(const char *host)
 	       (inet_pton(AF_INET, name, v4) == 1 && v4[0] == 127);
 }
 
+/* Whom the request is for: a target in absolute form says so itself, whatever Host says (RFC
+ * 9112 3.2.2). NULL if nothing does. False if the name cannot be this machine's. */
+static bool addressed(const struct api_request *req, char *name, size_t size, const char **host)
+{
+	static const char scheme[] = "http://";
+
+	*host = req->host;
+	if (!req->target || strncasecmp(req->target, scheme, strlen(scheme)) != 0)
+		return true;
+	const char *authority = req->target + strlen(scheme);
+	size_t len = strcspn(authority, "/?#");
+	if (len >= size)
+		return false;
+	memcpy(name, authority, len);
+	name[len] = '\0';
+	*host = name;
+	return true;
+}
+
 bool guard_local(const struct api_request *req, struct api_response *resp)
 {
 	char own[80];
+	char name[72];
+	const char *host;
 
-	if (!req->over_unix_socket && req->host && !host_is_loopback(req->host)) {
-		problem_set(resp, 403, "the Host header names another machine than this one");
+	if (!addressed(req, name, sizeof(name), &host) ||
+	    (!req->over_unix_socket && host && !host_is_loopback(host))) {
+		problem_set(resp, 403, "the request is addressed to another machine than this one");
 		return false;
 	}
 	if (!req->origin)
 		return true;
-	snprintf(own, sizeof(own), "http://%s", req->host ? req->host : "");
+	snprintf(own, sizeof(own), "http://%s", host ? host : "");
 	if (req->over_unix_socket || strcasecmp(req->origin, own) != 0) {
 		problem_set(resp, 403, "the Origin header names a foreign web page");
 		return false;

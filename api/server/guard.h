@@ -5,6 +5,6 @@
 
 #include "api/server/exchange.h"
 
-/** True if the request's Host and Origin are those of a local client; else the answer is set (403).
- *  Thread: any. */
+/** True if the request's Host (or the authority of its target) and Origin are those of a local client;
+ *  else the answer is set (403). Thread: any. */
 bool guard_local(const struct api_request *req, struct api_response *resp);

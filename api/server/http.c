@@ -1,5 +1,6 @@
 /* A thread for each connection: a change blocks its thread until it is durable and published, and
  * changes that wait together go out together, which a small pool of threads would prevent.
+ * Connections are accepted and given time by connections.c; the library serves them.
  *
  * The request target is taken raw from the request line: the library's own unescaping would turn
  * %2F and %00 into a slash and an end of string. */
@@ -9,23 +10,43 @@
 #include <microhttpd.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 
+#include "api/server/connections.h"
 #include "api/server/guard.h"
 #include "api/server/listener.h"
 #include "api/server/problem.h"
 #include "api/server/router.h"
 #include "base/log.h"
 
-#define CONNECTIONS_MAX 256u
-#define IDLE_TIMEOUT_S 60u
+/* Changes that may wait at one time: the other connections are left for requests that only ask. */
+#define CHANGES_MAX (CONNECTIONS_MAX / 2)
+#define TARGET_MAX 8192u
+/* For a request line and headers. Longer ones the library refuses itself. */
+#define HEAD_MAX (64u << 10)
+#define OTHER_FILES 512u /* open ones, besides connections */
 /* A body that is too large is read and thrown away up to this size, so that the client hears the
  * answer instead of a reset; beyond it the connection is cut. */
 #define DRAIN_MAX (16u << 20)
+
+/* The request that a connection is on, from its request line on. It belongs to the connection, not
+ * to the request: the library does not tell of the end of each request that it refuses itself. */
+struct incoming {
+	char *target; /* NULL: without memory, or too long */
+	bool target_too_long;
+	bool seen; /* the headers were looked at */
+	char *body;
+	size_t len;
+	size_t capacity;
+	size_t total; /* bytes that came, kept or not */
+};
 
 struct http_listener {
 	struct listener socket;
 	struct http_server *server;
 	struct MHD_Daemon *daemon;
+	struct connections connections;
+	struct incoming incoming[CONNECTIONS_MAX]; /* by the connection's number */
 };
 
 struct http_server {
@@ -34,48 +55,70 @@ struct http_server {
 	struct http_listener listeners[LISTENERS_MAX];
 };
 
-/* One request while its body comes in. */
-struct incoming {
-	char *target;
-	bool seen; /* the headers were looked at */
-	char *body;
-	size_t len;
-	size_t capacity;
-	size_t total; /* bytes that came, kept or not */
-};
-
 /* --- requests ------------------------------------------------------------------------------------
  */
 
-static void *incoming_new(void *cls, const char *uri, struct MHD_Connection *connection)
+static void incoming_clear(struct incoming *in)
 {
-	struct incoming *in = calloc(1, sizeof(*in));
+	free(in->target);
+	free(in->body);
+	*in = (struct incoming){.target = NULL};
+}
 
-	(void)cls;
-	(void)connection;
-	if (in)
-		in->target = strdup(uri);
-	if (in && !in->target) {
-		free(in);
-		in = NULL;
+static void now(struct http_listener *l, const struct incoming *in, enum connection_phase phase)
+{
+	connections_move(&l->connections, (unsigned)(in - l->incoming), phase);
+}
+
+static void on_connection(void *cls, struct MHD_Connection *c, void **socket_context,
+			  enum MHD_ConnectionNotificationCode code)
+{
+	struct http_listener *l = cls;
+	struct incoming *in = *socket_context;
+
+	if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+		int fd = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+		*socket_context = &l->incoming[connections_enter(&l->connections, fd)];
+		return;
 	}
+	incoming_clear(in);
+	connections_leave(&l->connections, (unsigned)(in - l->incoming));
+}
+
+/* The request line has come. The library splits the query into a list before it asks us anything,
+ * and where that does not fit it neither answers nor closes as it should; so it is shown an empty
+ * query. The text is the connection's own buffer, and the library itself overwrites the '?' next.
+ */
+static void *on_request_line(void *cls, const char *uri, struct MHD_Connection *c)
+{
+	struct http_listener *l = cls;
+	struct incoming *in =
+		MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
+	char *query = uri ? strchr(uri, '?') : NULL;
+
+	incoming_clear(in);
+	now(l, in, CONNECTION_RECEIVING);
+	in->target_too_long = uri && strlen(uri) > TARGET_MAX;
+	if (uri && !in->target_too_long)
+		in->target = strdup(uri);
+	if (query && query[1])
+		query[1] = '\0';
 	return in;
 }
 
-static void incoming_free(void *cls, struct MHD_Connection *connection, void **context,
-			  enum MHD_RequestTerminationCode code)
+static void on_completed(void *cls, struct MHD_Connection *c, void **context,
+			 enum MHD_RequestTerminationCode code)
 {
+	struct http_listener *l = cls;
 	struct incoming *in = *context;
 
-	(void)cls;
-	(void)connection;
+	(void)c;
 	(void)code;
 	*context = NULL;
 	if (!in)
 		return;
-	free(in->target);
-	free(in->body);
-	free(in);
+	incoming_clear(in);
+	now(l, in, CONNECTION_WAITING);
 }
 
 /* Take a piece of the body; false to cut the connection. */
@@ -179,8 +222,8 @@ static enum MHD_Result send_response(struct MHD_Connection *c, struct api_respon
 	return sent;
 }
 
-static enum MHD_Result answer(const struct http_listener *l, struct MHD_Connection *c,
-			      const char *method, const struct incoming *in)
+static enum MHD_Result answer(struct http_listener *l, struct MHD_Connection *c, const char *method,
+			      const struct incoming *in)
 {
 	struct api_request req = {.api = l->server->api,
 				  .method = method,
@@ -195,20 +238,92 @@ static enum MHD_Result answer(const struct http_listener *l, struct MHD_Connecti
 				  .body_len = in->len,
 				  .body_too_large = in->total > BODY_MAX};
 	struct api_response resp = {.status = 500};
+	bool asks = !strcmp(method, "GET") || !strcmp(method, "HEAD");
 
-	if (guard_local(&req, &resp))
+	if (!connections_work(&l->connections, (unsigned)(in - l->incoming),
+			      asks ? CONNECTIONS_MAX : CHANGES_MAX)) {
+		problem_set(&resp, 503, "%u changes wait already", CHANGES_MAX);
+		resp.retry_after_s = 1;
+	} else if (guard_local(&req, &resp)) {
 		router_dispatch(api_routes, api_n_routes, &req, &resp);
+	}
+	now(l, in, CONNECTION_ANSWERING);
 	return send_response(c, &resp);
+}
+
+/* --- the head of a request -----------------------------------------------------------------------
+ */
+
+/* Where one of these comes twice, another program on the way may believe the other one. */
+static const char *const once[] = {
+	"Host",		"Content-Length",   "Transfer-Encoding", "Origin",
+	"Content-Type", "Content-Encoding", "Authorization",
+};
+
+struct headers_seen {
+	unsigned n[ARRAY_LEN(once)];
+};
+
+static enum MHD_Result see_header(void *cls, enum MHD_ValueKind kind, const char *name,
+				  const char *value)
+{
+	struct headers_seen *seen = cls;
+
+	(void)kind;
+	(void)value;
+	for (size_t i = 0; i < ARRAY_LEN(once); i++)
+		seen->n[i] += !strcasecmp(name, once[i]);
+	return MHD_YES;
+}
+
+/* True if the headers say one thing about where the body ends, and to whom the request goes. (RFC
+ * 9112 3.2, 6.1, 6.3) */
+static bool head_is_clear(struct MHD_Connection *c, struct api_response *resp)
+{
+	const char *encoding = header(c, "Transfer-Encoding");
+	struct headers_seen seen = {{0}};
+
+	MHD_get_connection_values(c, MHD_HEADER_KIND, see_header, &seen);
+	for (size_t i = 0; i < ARRAY_LEN(once); i++) {
+		if (seen.n[i] < 2)
+			continue;
+		problem_set(resp, 400, "the header %s is given twice", once[i]);
+		return false;
+	}
+	if (encoding && header(c, "Content-Length"))
+		problem_set(resp, 400, "both Content-Length and Transfer-Encoding are given");
+	else if (encoding && strcasecmp(encoding, "chunked") != 0)
+		problem_set(resp, 400, "no Transfer-Encoding but chunked is known here");
+	else
+		return true;
+	return false;
 }
 
 /* A body that is announced to be too large is refused before it is sent where the client waits for
  * our word (Expect), or where reading it to the end would be too much. */
-static bool refuse_early(struct MHD_Connection *c)
+static bool body_is_hopeless(struct MHD_Connection *c)
 {
 	const char *length = header(c, "Content-Length");
 	unsigned long long n = length ? strtoull(length, NULL, 10) : 0;
 
 	return n > DRAIN_MAX || (n > BODY_MAX && header(c, "Expect"));
+}
+
+/* What can be refused before the body comes; the library closes the connection after the answer. */
+static bool accept_head(struct MHD_Connection *c, const struct incoming *in,
+			struct api_response *resp)
+{
+	if (in->target_too_long) {
+		problem_set(resp, 414, "at most %u bytes are read", TARGET_MAX);
+		return false;
+	}
+	if (!head_is_clear(c, resp))
+		return false;
+	if (body_is_hopeless(c)) {
+		problem_set(resp, 413, "at most %u bytes are read", BODY_MAX);
+		return false;
+	}
+	return true;
 }
 
 static enum MHD_Result on_request(void *cls, struct MHD_Connection *c, const char *url,
@@ -220,14 +335,14 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *c, const cha
 
 	(void)url;
 	(void)version;
-	if (!in)
+	if (!in || !(in->target || in->target_too_long))
 		return MHD_NO;
 	if (!in->seen) {
+		struct api_response resp = {.status = 500};
 		in->seen = true;
-		if (!refuse_early(c))
+		if (accept_head(c, in, &resp))
 			return MHD_YES;
-		struct api_response resp = {.status = 413};
-		problem_set(&resp, 413, "at most %u bytes are read", BODY_MAX);
+		now(l, in, CONNECTION_ANSWERING);
 		return send_response(c, &resp);
 	}
 	if (*n_data) {
@@ -261,6 +376,19 @@ static void log_library(void *cls, const char *fmt, va_list ap)
 	log_debug("http", "%s", line);
 }
 
+/* The database must not go without files because connections hold them all. */
+static void want_files(unsigned n)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= n)
+		return;
+	limit.rlim_cur = limit.rlim_max < n ? limit.rlim_max : n;
+	if (setrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur < n)
+		log_warning("http", "at most %llu files can be open (RLIMIT_NOFILE): %u are wanted",
+			    (unsigned long long)limit.rlim_cur, n);
+}
+
 int http_open(const char *const *listen, unsigned n, struct http_server **out, struct error *err)
 {
 	struct http_server *s = calloc(1, sizeof(*s));
@@ -272,13 +400,20 @@ int http_open(const char *const *listen, unsigned n, struct http_server **out, s
 		return error_set(err, -EINVAL, "--listen: at most %d", LISTENERS_MAX);
 	}
 	for (; s->n < n; s->n++) {
-		s->listeners[s->n].server = s;
-		int rc = listener_open(listen[s->n], &s->listeners[s->n].socket, err);
+		struct http_listener *l = &s->listeners[s->n];
+		l->server = s;
+		int rc = listener_open(listen[s->n], &l->socket, err);
+		if (!rc) {
+			rc = connections_init(&l->connections, err);
+			if (rc)
+				listener_close(&l->socket);
+		}
 		if (rc) {
 			http_close(s);
 			return rc;
 		}
 	}
+	want_files(n * CONNECTIONS_MAX + OTHER_FILES);
 	*out = s;
 	return 0;
 }
@@ -286,15 +421,23 @@ int http_open(const char *const *listen, unsigned n, struct http_server **out, s
 static struct MHD_Daemon *start_daemon(struct http_listener *l)
 {
 	unsigned flags = MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION |
-			 MHD_USE_POLL | MHD_USE_ERROR_LOG;
+			 MHD_USE_POLL | MHD_USE_ITC | MHD_USE_NO_LISTEN_SOCKET | MHD_USE_ERROR_LOG;
 
 	return MHD_start_daemon(
 		flags, 0, NULL, NULL, on_request, l, MHD_OPTION_EXTERNAL_LOGGER, log_library, NULL,
-		MHD_OPTION_LISTEN_SOCKET, l->socket.fd, MHD_OPTION_CONNECTION_LIMIT,
-		CONNECTIONS_MAX, MHD_OPTION_CONNECTION_TIMEOUT, IDLE_TIMEOUT_S,
-		MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_URI_LOG_CALLBACK, incoming_new, NULL,
-		MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes, NULL, MHD_OPTION_NOTIFY_COMPLETED,
-		incoming_free, NULL, MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, MHD_OPTION_END);
+		MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS_MAX, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+		(size_t)HEAD_MAX, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_URI_LOG_CALLBACK,
+		on_request_line, l, MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes, NULL,
+		MHD_OPTION_NOTIFY_COMPLETED, on_completed, l, MHD_OPTION_NOTIFY_CONNECTION,
+		on_connection, l, MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, MHD_OPTION_END);
+}
+
+static void serve_connection(void *cls, int fd, const struct sockaddr *peer, socklen_t len)
+{
+	struct http_listener *l = cls;
+
+	/* The library closes the socket whatever comes of it, and logs why. */
+	(void)MHD_add_connection(l->daemon, fd, peer, len);
 }
 
 int http_start(struct http_server *s, struct api_context *api, struct error *err)
@@ -306,6 +449,9 @@ int http_start(struct http_server *s, struct api_context *api, struct error *err
 		if (!l->daemon)
 			return error_set(err, -EIO, "--listen %s: the server does not start",
 					 l->socket.text);
+		int rc = connections_start(&l->connections, l->socket.fd, serve_connection, l, err);
+		if (rc)
+			return rc;
 	}
 	return 0;
 }
@@ -316,12 +462,11 @@ void http_close(struct http_server *s)
 		return;
 	for (unsigned i = 0; i < s->n; i++) {
 		struct http_listener *l = &s->listeners[i];
-		/* The library closes a listening socket that it serves. */
-		if (l->daemon) {
-			MHD_stop_daemon(l->daemon);
-			l->socket.fd = -1;
-		}
+		connections_stop(&l->connections);
 		listener_close(&l->socket);
+		if (l->daemon)
+			MHD_stop_daemon(l->daemon);
+		connections_free(&l->connections);
 	}
 	free(s);
 }

@@ -7,8 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define BACKLOG 128
-
 union address {
 	struct sockaddr any;
 	struct sockaddr_in v4;
@@ -98,11 +96,11 @@ static int open_tcp(const char *spec, struct listener *l, struct error *err)
 		return error_set(err, rc,
 				 "--listen %s: neither ADDR:PORT, [V6ADDR]:PORT nor unix:PATH",
 				 spec);
-	l->fd = socket(a.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	l->fd = socket(a.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (l->fd < 0)
 		return error_set(err, -errno, "--listen %s: %s", spec, strerror(errno));
 	if (setsockopt(l->fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) ||
-	    bind(l->fd, &a.any, len) || listen(l->fd, BACKLOG))
+	    bind(l->fd, &a.any, len) || listen(l->fd, SOMAXCONN))
 		return error_set(err, -errno, "--listen %s: %s%s", spec, strerror(errno),
 				 errno == EADDRNOTAVAIL ? " (is the interface lo up?)" : "");
 	name_tcp(l);
@@ -151,13 +149,13 @@ static int open_unix(const char *path, struct listener *l, struct error *err)
 	int rc = remove_stale(&a, err);
 	if (rc)
 		return rc;
-	l->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	l->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (l->fd < 0 || bind(l->fd, (const struct sockaddr *)&a, sizeof(a)))
 		return error_set(err, -errno, "--listen unix:%s: %s", path, strerror(errno));
 	l->is_unix = true;
 	memcpy(l->path, a.sun_path, sizeof(l->path));
 	/* Nobody can connect before listen, so nobody slips in before the mode is set. */
-	if (lstat(path, &st) || chmod(path, 0660) || listen(l->fd, BACKLOG)) {
+	if (lstat(path, &st) || chmod(path, 0660) || listen(l->fd, SOMAXCONN)) {
 		rc = error_set(err, -errno, "--listen unix:%s: %s", path, strerror(errno));
 		unlink(path);
 		return rc;

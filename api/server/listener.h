@@ -8,7 +8,7 @@
 #include "base/error.h"
 
 struct listener {
-	int fd; /* listening; -1 = closed */
+	int fd; /* listening, non-blocking; -1 = closed */
 	bool is_unix;
 	char path[sizeof(((struct sockaddr_un *)0)->sun_path)]; /* of a Unix socket */
 	dev_t dev; /* the socket file that was made, so that no other is removed */

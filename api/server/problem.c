@@ -15,6 +15,7 @@ static const struct {
 	{405, "method-not-allowed", "The resource does not have this method"},
 	{409, "conflict", "The request conflicts with the current state"},
 	{413, "too-large", "The body is too large"},
+	{414, "target-too-long", "The request line is too long"},
 	{415, "unsupported-media-type", "The body's media type is not served here"},
 	{422, "invalid", "Members of the body are not valid"},
 	{500, "internal", "Something is wrong inside"},
