@@ -60,7 +60,10 @@ static void change(void *ctx, struct control_request *r)
 		;
 	if (api_fake.change_ms)
 		usleep(api_fake.change_ms * 1000);
-	if (!api_fake.change_ms)
+	bool held = atomic_load(&api_fake.hold_changes);
+	while (atomic_load(&api_fake.hold_changes))
+		usleep(1000);
+	if (!api_fake.change_ms && !held)
 		api_fake.last = *r;
 	r->status = api_fake.status;
 	r->errors = api_fake.errors;

@@ -14,6 +14,7 @@ struct api_fake {
 	uint64_t flows_remaining;
 	struct field_errors errors;
 	unsigned change_ms; /* how long one takes */
+	_Atomic bool hold_changes; /* none ends while this is set */
 	bool no_vips;
 	bool not_serving;
 	unsigned n_more_warnings;
