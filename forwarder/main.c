@@ -6,10 +6,12 @@
  * before us. And no packet of a VIP may reach the host's kernel from then on, so steer's maps are
  * filled before. */
 #include <errno.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -23,6 +25,8 @@
 #include "io/xdp_probe.h"
 #include "schema/store.h"
 
+#define TICK_MS 1000u
+
 _Static_assert(OPTIONS_LISTEN_MAX <= LISTENERS_MAX, "every --listen gets a listener");
 
 /* --- the daemon ----------------------------------------------------------------------------------
@@ -30,6 +34,8 @@ _Static_assert(OPTIONS_LISTEN_MAX <= LISTENERS_MAX, "every --listen gets a liste
 
 struct daemon {
 	const struct options *options;
+	int signals; /* that end it: a signalfd */
+	int link_events;
 	struct http_server *http;
 	struct store *store;
 	struct xsk *xsk;
@@ -193,6 +199,15 @@ static int attach(struct daemon *d, struct error *err)
 	return rc;
 }
 
+static int open_events(struct daemon *d, const sigset_t *ends, struct error *err)
+{
+	d->signals = signalfd(-1, ends, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (d->signals < 0)
+		return error_set(err, -errno, "signalfd: %s", strerror(errno));
+	d->link_events = netdev_open_events(err);
+	return d->link_events < 0 ? d->link_events : 0;
+}
+
 /* From now on somebody else may take steer off again. */
 static int make_watch(struct daemon *d, struct error *err)
 {
@@ -258,6 +273,10 @@ static void stop(struct daemon *d)
 	state_file_close(d->state);
 	xsk_close(d->xsk);
 	store_close(d->store);
+	if (d->link_events >= 0)
+		close(d->link_events);
+	if (d->signals >= 0)
+		close(d->signals);
 }
 
 static void undo_attach(const struct daemon *d)
@@ -285,17 +304,28 @@ static void log_ready(const struct daemon *d)
 	log_info("concuryd", "version " CONCURY_VERSION ", workers: %u, ready", d->n_workers);
 }
 
-/* Watches until a signal says to end; returns which. */
-static int wait_for_end(struct daemon *d, const sigset_t *ends)
+/* Watches until a signal says to end; returns which. A new MAC address cannot wait for the next
+ * tick: the host's kernel would answer what comes for it with RSTs. */
+static int wait_for_end(struct daemon *d)
 {
-	const struct timespec second = {.tv_sec = 1};
-	int signal_number;
+	struct pollfd fds[] = {{.fd = d->signals, .events = POLLIN},
+			       {.fd = d->link_events, .events = POLLIN}};
+	struct signalfd_siginfo end;
+	uint64_t tick_ms = 0;
 
-	do
-		watch_tick(d->watch);
-	while ((signal_number = sigtimedwait(ends, NULL, &second)) < 0);
+	do {
+		netdev_drain_events(d->link_events);
+		xsk_follow_macs(d->xsk);
+		uint64_t now_ms = clock_now_ms();
+		if (now_ms >= tick_ms) {
+			watch_tick(d->watch);
+			tick_ms = now_ms + TICK_MS;
+		}
+		now_ms = clock_now_ms();
+		poll(fds, ARRAY_LEN(fds), now_ms < tick_ms ? (int)(tick_ms - now_ms) : 0);
+	} while (read(d->signals, &end, sizeof(end)) != sizeof(end));
 	watch_tick(d->watch);
-	return signal_number;
+	return (int)end.ssi_signo;
 }
 
 static void log_end(struct daemon *d, int signal_number)
@@ -313,7 +343,7 @@ static void log_end(struct daemon *d, int signal_number)
 
 static int run(const struct options *o)
 {
-	struct daemon d = {.options = o};
+	struct daemon d = {.options = o, .signals = -1, .link_events = -1};
 	struct error err = {""};
 	sigset_t ends;
 
@@ -324,7 +354,9 @@ static int run(const struct options *o)
 	pthread_sigmask(SIG_BLOCK, &ends, NULL);
 	signal(SIGPIPE, SIG_IGN);
 
-	int rc = prepare(&d, &err);
+	int rc = open_events(&d, &ends, &err);
+	if (!rc)
+		rc = prepare(&d, &err);
 	if (!rc)
 		rc = attach(&d, &err);
 	if (!rc)
@@ -339,7 +371,7 @@ static int run(const struct options *o)
 	}
 	atomic_store(&d.api.ready, true);
 	log_ready(&d);
-	log_end(&d, wait_for_end(&d, &ends));
+	log_end(&d, wait_for_end(&d));
 	stop(&d);
 	return 0;
 }

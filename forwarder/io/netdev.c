@@ -3,6 +3,8 @@
 #include <dirent.h>
 #include <errno.h>
 #include <linux/ethtool.h>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
 #include <linux/sockios.h>
 #include <net/if_arp.h>
 #include <stdio.h>
@@ -52,11 +54,15 @@ bool netdev_read_link(int ifindex, struct netdev_link *out)
 	if (fd < 0)
 		return false;
 	int rc = ioctl(fd, SIOCGIFFLAGS, &req);
+	if (rc == 0) {
+		link.up = req.ifr_flags & IFF_UP;
+		link.carrier = req.ifr_flags & IFF_RUNNING;
+		rc = ioctl(fd, SIOCGIFHWADDR, &req);
+	}
 	close(fd);
 	if (rc < 0)
 		return false;
-	link.up = req.ifr_flags & IFF_UP;
-	link.carrier = req.ifr_flags & IFF_RUNNING;
+	memcpy(link.mac, req.ifr_hwaddr.sa_data, sizeof(link.mac));
 	*out = link;
 	return true;
 }
@@ -97,4 +103,26 @@ fail:
 out:
 	close(fd);
 	return rc;
+}
+
+int netdev_open_events(struct error *err)
+{
+	const struct sockaddr_nl links = {.nl_family = AF_NETLINK, .nl_groups = RTMGRP_LINK};
+	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE);
+
+	if (fd >= 0 && bind(fd, (const struct sockaddr *)&links, sizeof(links)) == 0)
+		return fd;
+	int rc = error_set(err, -errno, "cannot watch the interfaces: %s", strerror(errno));
+	if (fd >= 0)
+		close(fd);
+	return rc;
+}
+
+void netdev_drain_events(int fd)
+{
+	char cut[64]; /* the rest of a message is lost, which does no harm */
+
+	/* ENOBUFS says that some were lost, once. */
+	while (recv(fd, cut, sizeof(cut), 0) >= 0 || errno == ENOBUFS || errno == EINTR)
+		;
 }

@@ -11,8 +11,16 @@ struct netdev_link {
 	char name[IF_NAMESIZE]; /* its name now */
 	bool up;                /* set up by the administrator */
 	bool carrier;
+	uint8_t mac[6];
 };
 
 /** How the interface of this index is now; false if the network namespace has none (any more).
  *  Thread: any. */
 bool netdev_read_link(int ifindex, struct netdev_link *out);
+
+/** A non-blocking socket that becomes readable when an interface of this network namespace changes: the
+ *  caller closes it. Negative with err set if there is none. */
+MUST_CHECK int netdev_open_events(struct error *err);
+
+/** Read away what has come; what it says is not looked at. */
+void netdev_drain_events(int fd);

@@ -156,7 +156,10 @@ static int load_steer(struct xsk *x, struct error *err)
 
 	for (unsigned i = 0; i < x->n_ifaces; i++)
 		ifindexes[i] = x->ifaces[i].ifindex;
-	return steer_open(x->n_ifaces, ifindexes, x->chunk - HEADROOM, &x->steer, err);
+	int rc = steer_open(x->n_ifaces, ifindexes, x->chunk - HEADROOM, &x->steer, err);
+	for (unsigned i = 0; rc == 0 && i < x->n_ifaces; i++)
+		steer_set_mac(x->steer, i, x->ifaces[i].mac);
+	return rc;
 }
 
 /* --- sockets ------------------------------------------------------------------------------------
@@ -306,9 +309,24 @@ static void use_mode(struct xsk *x, enum xdp_mode mode)
 		x->queues[i].mode = mode;
 }
 
+void xsk_follow_macs(struct xsk *x)
+{
+	for (unsigned i = 0; i < x->n_ifaces; i++) {
+		struct netdev_link link;
+		char text[MAC_STRLEN];
+
+		if (netdev_read_link(x->ifaces[i].ifindex, &link) &&
+		    steer_set_mac(x->steer, i, link.mac))
+			log_info(WHO, "%s: its MAC address is %s now", link.name,
+				 mac_format(link.mac, text));
+	}
+}
+
 int xsk_attach(struct xsk *x, struct error *err)
 {
 	struct error why;
+
+	xsk_follow_macs(x); /* since xsk_open */
 	int rc = steer_attach(x->steer, attach_flags(x->mode), &why);
 
 	/* -EPERM is a foreign program or lack of rights: no other mode would help. */

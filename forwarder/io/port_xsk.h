@@ -32,7 +32,7 @@ struct xsk_queue {
 struct xsk_iface {
 	char name[IF_NAMESIZE];
 	int ifindex;
-	uint8_t mac[6];
+	uint8_t mac[6]; /* see xsk_follow_macs */
 	unsigned mtu;
 	unsigned n_queues; /* RX queues */
 };
@@ -52,6 +52,11 @@ MUST_CHECK int xsk_open(const struct xsk_config *c, struct xsk **out, struct err
  *  change would let VIP packets reach the host meanwhile. Workers must not run yet. On failure what
  *  was attached before still is. Thread: main. */
 MUST_CHECK int xsk_attach(struct xsk *x, struct error *err);
+
+/** Look at the interfaces' MAC addresses, and have steer take the frames to the present ones. To be called
+ *  at every change, at the latest about once a second: until then frames to a new address go to the
+ *  kernel. Thread: main. */
+void xsk_follow_macs(struct xsk *x);
 
 /** Close sockets and UMEM. steer stays attached and drops VIP packets (DESIGN 6), unless it was never
  *  attached. Workers must have ended. NULL is fine. */

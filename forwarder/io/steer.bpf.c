@@ -6,6 +6,12 @@
  * or could be a part of, TCP or UDP to a VIP therefore ends at a worker or is dropped here; only
  * what certainly is not goes on to the kernel.
  *
+ * Only what is addressed to the interface's own MAC address is ours. A flooding switch, broadcast
+ * or promiscuous mode bring copies of frames for other machines too, and l2 forwarding lowers no
+ * TTL: two balancers that took such frames would send one packet to and fro for ever. The kernel
+ * gets them, which bridges them if it is to and never answers them (neither PACKET_OTHERHOST nor
+ * PACKET_BROADCAST and PACKET_MULTICAST get a RST or an ICMP error).
+ *
  * Redirecting to a queue without a socket (no process, or one that is just starting) yields
  * XDP_DROP, for the same reason. */
 #include "io/steer_map.h"
@@ -62,6 +68,10 @@ struct {
 
 /* Bytes of a frame that an AF_XDP socket here can take; set before loading. */
 const volatile __u32 frame_max = 1792;
+
+/* The interface's MAC address, its first byte the lowest, as load_mac makes it. Set before
+ * attaching, changed in one store while frames come. */
+volatile __u64 own_mac;
 
 /* What the walk over the headers has found. */
 enum verdict { OTHERS, OURS, BY_PORT };
@@ -174,12 +184,21 @@ static __always_inline enum verdict walk_ipv6(void *l3, void *end, struct steer_
 	return OURS;
 }
 
+static __always_inline __u64 load_mac(const unsigned char *mac)
+{
+	__u64 value = 0;
+
+	for (int i = ETH_ALEN - 1; i >= 0; i--)
+		value = value << 8 | mac[i];
+	return value;
+}
+
 /* From the Ethernet header over at most two tags to the IP header. */
 static __always_inline enum verdict walk(void *data, void *end, struct steer_vip_key *key)
 {
 	struct ethhdr *eth = data;
 
-	if ((void *)(eth + 1) > end)
+	if ((void *)(eth + 1) > end || load_mac(eth->h_dest) != own_mac)
 		return OTHERS;
 	__be16 type = eth->h_proto;
 	void *p = eth + 1;

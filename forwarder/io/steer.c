@@ -147,6 +147,20 @@ int steer_program_fd(const struct steer *s, unsigned iface)
 	return bpf_program__fd(s->bpf[iface]->progs.steer);
 }
 
+bool steer_set_mac(struct steer *s, unsigned iface, const uint8_t mac[6])
+{
+	assert(iface < s->n_ifaces);
+	volatile __u64 *own_mac = &s->bpf[iface]->bss->own_mac; /* shared with the program */
+	__u64 value = 0;
+
+	for (int i = 5; i >= 0; i--)
+		value = value << 8 | mac[i];
+	if (*own_mac == value)
+		return false;
+	*own_mac = value;
+	return true;
+}
+
 uint32_t steer_program_id(const struct steer *s, unsigned iface)
 {
 	struct bpf_prog_info info = {0};

@@ -1,7 +1,7 @@
 /* `steer`, the XDP program that decides which packets are ours: a packet of a VIP goes to the AF_XDP
  * socket of its queue (none there: it is dropped, so that the host kernel never answers with a RST);
  * a broken or fragmented TCP or UDP packet to a VIP's address goes there too, to be counted; anything
- * else goes to the kernel. Attached by netlink, so it outlives the process. (DESIGN 2, 6) */
+ * else, and every frame that is not sent to the interface's own MAC address, goes to the kernel. Attached by netlink, so it outlives the process. (DESIGN 2, 6) */
 #pragma once
 
 #include "base/error.h"
@@ -11,9 +11,13 @@ struct steer;
 
 /** Load the program once for each interface (its own XSKMAP, which xsk_open fills), with one VIP map
  *  shared by all. frame_max: the longest frame (bytes) the sockets take; steer drops and counts
- *  longer ones. 0, or negative with err set. */
+ *  longer ones. It takes no frame of an interface before steer_set_mac. 0, or negative with err set. */
 MUST_CHECK int steer_open(unsigned n_ifaces, const int *ifindexes, uint32_t frame_max,
 			  struct steer **out, struct error *err);
+
+/** The interface's MAC address: frames to any other, to all and to groups go to the kernel. True if this
+ *  is a change. Thread: main. */
+bool steer_set_mac(struct steer *s, unsigned iface, const uint8_t mac[6]);
 
 /** Attach on every interface, or replace atomically the steer that an earlier process left. flags:
  *  XDP_FLAGS_DRV_MODE or XDP_FLAGS_SKB_MODE; one found in the other mode is detached first (the kernel

@@ -45,10 +45,10 @@ static void die(const char *what, const struct error *err)
 	exit(1);
 }
 
-/* A bare ACK to the VIP, as livegen wants it. */
+/* A bare ACK to the VIP, as livegen wants it, but for the MAC address of the forwarder. */
 static void make_frame(uint8_t f[FRAME_LEN])
 {
-	static const uint8_t head[38] = {2, 0, 0,    0, 0, 2,  2, 0, 0,	   1, 0,  1,
+	static const uint8_t head[38] = {0, 0, 0,    0, 0, 0,  2, 0, 0,	   1, 0,  1,
 					 8, 0, 0x45, 0, 0, 40, 0, 0, 0x40, 0, 64, 6};
 
 	memset(f, 0, FRAME_LEN);
@@ -222,7 +222,7 @@ static struct xsk *open_port(void)
 	return x;
 }
 
-static struct livegen *start_generator(void)
+static struct livegen *start_generator(const uint8_t l0_mac[6])
 {
 	uint8_t frame[FRAME_LEN];
 	struct livegen_config c = {.ifindex = (int)if_nametoindex("p0"),
@@ -234,6 +234,7 @@ static struct livegen *start_generator(void)
 	struct error err = {""};
 
 	make_frame(frame);
+	memcpy(frame, l0_mac, 6);
 	if (livegen_start(&c, &g, &err) < 0)
 		die("cannot start the generator", &err);
 	return g;
@@ -274,12 +275,14 @@ int main(void)
 	netns_veth(lb, "l1", peer, "p1", 1);
 	netns_enter(lb);
 	struct xsk *x = open_port();
+	uint8_t l0_mac[6];
+	netns_mac("l0", l0_mac);
 	struct port *p = xsk_port(x, 0);
 	struct snapshot *s = make_snapshot();
 	struct worker *w = make_worker(p);
 	worker_set_snapshot(w, s);
 	netns_enter(peer);
-	struct livegen *g = start_generator();
+	struct livegen *g = start_generator(l0_mac);
 	netns_enter(lb);
 	pin_to_first_cpu();
 

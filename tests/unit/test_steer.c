@@ -25,6 +25,7 @@ static struct xsk_sock sock;
 static struct umem umem;
 static const char *const addresses[N_ADDRESSES] = {"10.9.0.100", "10.9.0.101", "2001:db8::100",
 						   "2001:db8::101"};
+static const uint8_t lb_mac[6] = {2, 0, 0, 0, 0, 2}; /* where frames_build sends to */
 static const uint16_t ports[N_PORTS] = {80, 443, 53, 22};
 
 static void setup(void)
@@ -36,6 +37,7 @@ static void setup(void)
 	spec.ifindex = (int)if_nametoindex("lo");
 	ck_assert_msg(steer_open(1, &spec.ifindex, FRAME_MAX, &steer, &err) == 0, "%s",
 		      err.message);
+	ck_assert(steer_set_mac(steer, 0, lb_mac));
 	ck_assert_int_eq(umem_init(&umem, XSK_FILL_SIZE, 2048), 0);
 	ck_assert_msg(xsk_socket_open(&sock, &spec, clock_now_ms() + 2000, &err) == 0, "%s",
 		      err.message);
@@ -165,11 +167,15 @@ static bool chain_decides(const struct frames_spec *s, const uint8_t *frame, uin
 /* What becomes of the first len bytes of a frame built from s. */
 static uint32_t oracle(const struct frames_spec *s, const uint8_t *frame, uint32_t len)
 {
+	static const uint8_t none[6];
+
 	bool v6 = !ip_addr_is_v4(&s->dst);
 	uint8_t proto = s->proto ? s->proto : IPPROTO_TCP;
 	bool balanced = proto == IPPROTO_TCP || proto == IPPROTO_UDP;
 	uint32_t l3 = 14 + 4 * s->n_vlans, l4 = l3 + 20 + s->v4_options_len, verdict;
 
+	if (memcmp(s->dst_mac, none, 6) != 0 && memcmp(s->dst_mac, lb_mac, 6) != 0)
+		return XDP_PASS;
 	if (s->n_vlans > 2 || len < l3 + (v6 ? 40 : 20) || !is_vip_address(&s->dst))
 		return XDP_PASS;
 	if (v6 && chain_decides(s, frame, len, l3, &l4, balanced, &verdict))
@@ -198,6 +204,10 @@ static void random_spec(uint64_t *rnd, struct frames_spec *s)
 	if (v6 && s->proto == IPPROTO_ICMP)
 		s->proto = IPPROTO_ICMPV6;
 	s->n_vlans = frames_random(rnd) % 3 ? 0 : (unsigned)(frames_random(rnd) % 4);
+	if (frames_random(rnd) % 8 == 0) { /* another's address, one bit off */
+		memcpy(s->dst_mac, lb_mac, 6);
+		s->dst_mac[frames_random(rnd) % 6] ^= (uint8_t)(1 << frames_random(rnd) % 8);
+	}
 	s->payload_len = (uint32_t)(frames_random(rnd) % 100);
 	s->no_min = true;
 	if (!v6) {
@@ -337,6 +347,79 @@ START_TEST(control_traffic_passes)
 }
 END_TEST
 
+/* Flooded, broadcast and multicast frames to a VIP are never a worker's, whole or broken, and are
+ * not dropped either: the kernel may have to bridge them. */
+START_TEST(other_mac_addresses_pass)
+{
+	static const uint8_t others[][6] = {
+		{2, 0, 0, 0, 0, 3},
+		{3, 0, 0, 0, 0, 2},
+		{2, 0, 0, 0, 2, 0},
+		{0, 0, 0, 0, 0, 0},
+		{0xff, 0xff, 0xff, 0xff, 0xff, 0xff},
+		{1, 0, 0x5e, 0, 0, 1},
+	};
+	uint8_t buf[2048];
+	struct vip_match m[] = {{frames_ip(addresses[0]), 80, VIP_TCP},
+				{frames_ip(addresses[2]), 80, VIP_TCP}};
+	static const char *const clients[] = {"10.9.0.1", "2001:db8::1"};
+
+	bind_worker(true);
+	for (unsigned k = 0; k < ARRAY_LEN(m); k++) {
+		struct frames_spec s = {
+			.src = frames_ip(clients[k]), .dst = m[k].address, .dport = 80};
+
+		add(&m[k]);
+		for (unsigned tags = 0; tags <= 2; tags++) {
+			s.n_vlans = tags;
+			uint32_t len = frames_build(buf, &s);
+			uint32_t cut = 14 + 4 * tags + (k ? 40 : 20) + 10;
+
+			ck_assert_uint_eq(run(buf, len), XDP_REDIRECT);
+			ck_assert_uint_eq(run(buf, cut), XDP_REDIRECT);
+			for (unsigned i = 0; i < ARRAY_LEN(others); i++) {
+				memcpy(buf, others[i], 6);
+				ck_assert_uint_eq(run(buf, len), XDP_PASS);
+				ck_assert_uint_eq(run(buf, cut), XDP_PASS);
+			}
+		}
+	}
+	struct frames_spec s = {.src = frames_ip(clients[0]),
+				.dst = m[0].address,
+				.dport = 80,
+				.payload_len = FRAME_MAX,
+				.dst_mac = {2, 0, 0, 0, 0, 3}};
+	static uint8_t big[FRAMES_MAX];
+	ck_assert_uint_eq(run(big, frames_build(big, &s)), XDP_PASS);
+	ck_assert_uint_eq(steer_read_too_big(steer), 0);
+}
+END_TEST
+
+/* At once, and the old address is another's then. */
+START_TEST(mac_address_changes)
+{
+	static const uint8_t next_mac[6] = {0x0e, 0xdc, 0xba, 0x98, 0x76, 0xf4};
+	uint8_t old[256], new[256];
+	struct vip_match m = {frames_ip(addresses[0]), 80, VIP_TCP};
+	struct frames_spec s = {.src = frames_ip("10.9.0.1"), .dst = m.address, .dport = 80};
+	uint32_t len = frames_build(old, &s);
+
+	memcpy(s.dst_mac, next_mac, 6);
+	ck_assert_uint_eq(frames_build(new, &s), len);
+	add(&m);
+	bind_worker(true);
+	for (int i = 0; i < 3; i++) {
+		ck_assert_uint_eq(run(old, len), XDP_REDIRECT);
+		ck_assert_uint_eq(run(new, len), XDP_PASS);
+		ck_assert(!steer_set_mac(steer, 0, lb_mac));
+		ck_assert(steer_set_mac(steer, 0, next_mac));
+		ck_assert_uint_eq(run(old, len), XDP_PASS);
+		ck_assert_uint_eq(run(new, len), XDP_REDIRECT);
+		ck_assert(steer_set_mac(steer, 0, lb_mac));
+	}
+}
+END_TEST
+
 /* Longer than a chunk: dropped and counted; not when it is none of ours. */
 START_TEST(too_big_is_counted)
 {
@@ -403,6 +486,8 @@ int main(void)
 	tcase_add_test(t, bent_headers);
 	tcase_add_test(t, no_worker_means_drop);
 	tcase_add_test(t, control_traffic_passes);
+	tcase_add_test(t, other_mac_addresses_pass);
+	tcase_add_test(t, mac_address_changes);
 	tcase_add_test(t, too_big_is_counted);
 	tcase_add_test(t, full_map);
 	suite_add_tcase(s, t);
