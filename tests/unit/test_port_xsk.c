@@ -226,6 +226,34 @@ START_TEST(large_frames)
 }
 END_TEST
 
+/* Frames for others on the wire go by; a new MAC address is taken over, before attaching too. */
+START_TEST(follows_mac_addresses)
+{
+	static const char *const addresses[] = {"02:00:00:00:0a:01", "02:00:00:00:0a:02"};
+	struct xsk *x = bed_open_ports(2, 1, XDP_MODE_COPY);
+	struct port *p = xsk_port(x, 0);
+
+	ck_assert_int_eq(netns_sh("ip link set l0 address 02:00:00:00:0a:00"), 0);
+	netns_mac("l0", bed_macs[0]);
+	bed_start(x);
+	bed_inject_syns(0, 10);
+	ck_assert_uint_eq(bed_forward(p, 0, 10, 2000), 10);
+	for (unsigned i = 0; i < ARRAY_LEN(addresses); i++) {
+		ck_assert_int_eq(netns_sh("ip link set l0 address %s", addresses[i]), 0);
+		xsk_follow_macs(x);
+		bed_inject_syns(0, 10); /* to the old one */
+		ck_assert_uint_eq(bed_forward(p, 0, 1, 100), 0);
+		netns_mac("l0", bed_macs[0]);
+		bed_inject_syns(0, 10);
+		bed_inject_syns(1, 10); /* the other interface's is its own */
+		ck_assert_uint_eq(bed_forward(p, 0, 20, 2000), 20);
+	}
+	ck_assert(!bed_kernel_answers(0));
+	bed_check_frames(p);
+	xsk_close(x);
+}
+END_TEST
+
 /* Link down: sends fail and are counted, nothing breaks; up again: it goes on. */
 START_TEST(survives_link_flaps)
 {
@@ -353,6 +381,7 @@ int main(void)
 	tcase_add_test(t, bad_configurations);
 	tcase_add_test(t, busy_queue);
 	tcase_add_test(t, large_frames);
+	tcase_add_test(t, follows_mac_addresses);
 	tcase_add_test(t, survives_link_flaps);
 	tcase_add_test(t, survives_a_removed_interface);
 	tcase_add_test(t, sleep_and_wake);
