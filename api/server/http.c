@@ -14,6 +14,7 @@
 
 #include "api/server/connections.h"
 #include "api/server/guard.h"
+#include "api/server/head.h"
 #include "api/server/listener.h"
 #include "api/server/problem.h"
 #include "api/server/router.h"
@@ -21,13 +22,9 @@
 
 /* Changes that may wait at one time: the other connections are left for requests that only ask. */
 #define CHANGES_MAX (CONNECTIONS_MAX / 2)
-#define TARGET_MAX 8192u
 /* For a request line and headers. Longer ones the library refuses itself. */
 #define HEAD_MAX (64u << 10)
 #define OTHER_FILES 512u /* open ones, besides connections */
-/* A body that is too large is read and thrown away up to this size, so that the client hears the
- * answer instead of a reset; beyond it the connection is cut. */
-#define DRAIN_MAX (16u << 20)
 
 /* The request that a connection is on, from its request line on. It belongs to the connection, not
  * to the request: the library does not tell of the end of each request that it refuses itself. */
@@ -65,7 +62,8 @@ static void incoming_clear(struct incoming *in)
 	*in = (struct incoming){.target = NULL};
 }
 
-static void now(struct http_listener *l, const struct incoming *in, enum connection_phase phase)
+static void enter_phase(struct http_listener *l, const struct incoming *in,
+			enum connection_phase phase)
 {
 	connections_move(&l->connections, (unsigned)(in - l->incoming), phase);
 }
@@ -97,7 +95,7 @@ static void *on_request_line(void *cls, const char *uri, struct MHD_Connection *
 	char *query = uri ? strchr(uri, '?') : NULL;
 
 	incoming_clear(in);
-	now(l, in, CONNECTION_RECEIVING);
+	enter_phase(l, in, CONNECTION_RECEIVING);
 	in->target_too_long = uri && strlen(uri) > TARGET_MAX;
 	if (uri && !in->target_too_long)
 		in->target = strdup(uri);
@@ -118,7 +116,7 @@ static void on_completed(void *cls, struct MHD_Connection *c, void **context,
 	if (!in)
 		return;
 	incoming_clear(in);
-	now(l, in, CONNECTION_WAITING);
+	enter_phase(l, in, CONNECTION_WAITING);
 }
 
 /* Take a piece of the body; false to cut the connection. */
@@ -247,83 +245,8 @@ static enum MHD_Result answer(struct http_listener *l, struct MHD_Connection *c,
 	} else if (guard_local(&req, &resp)) {
 		router_dispatch(api_routes, api_n_routes, &req, &resp);
 	}
-	now(l, in, CONNECTION_ANSWERING);
+	enter_phase(l, in, CONNECTION_ANSWERING);
 	return send_response(c, &resp);
-}
-
-/* --- the head of a request -----------------------------------------------------------------------
- */
-
-/* Where one of these comes twice, another program on the way may believe the other one. */
-static const char *const once[] = {
-	"Host",		"Content-Length",   "Transfer-Encoding", "Origin",
-	"Content-Type", "Content-Encoding", "Authorization",
-};
-
-struct headers_seen {
-	unsigned n[ARRAY_LEN(once)];
-};
-
-static enum MHD_Result see_header(void *cls, enum MHD_ValueKind kind, const char *name,
-				  const char *value)
-{
-	struct headers_seen *seen = cls;
-
-	(void)kind;
-	(void)value;
-	for (size_t i = 0; i < ARRAY_LEN(once); i++)
-		seen->n[i] += !strcasecmp(name, once[i]);
-	return MHD_YES;
-}
-
-/* True if the headers say one thing about where the body ends, and to whom the request goes. (RFC
- * 9112 3.2, 6.1, 6.3) */
-static bool head_is_clear(struct MHD_Connection *c, struct api_response *resp)
-{
-	const char *encoding = header(c, "Transfer-Encoding");
-	struct headers_seen seen = {{0}};
-
-	MHD_get_connection_values(c, MHD_HEADER_KIND, see_header, &seen);
-	for (size_t i = 0; i < ARRAY_LEN(once); i++) {
-		if (seen.n[i] < 2)
-			continue;
-		problem_set(resp, 400, "the header %s is given twice", once[i]);
-		return false;
-	}
-	if (encoding && header(c, "Content-Length"))
-		problem_set(resp, 400, "both Content-Length and Transfer-Encoding are given");
-	else if (encoding && strcasecmp(encoding, "chunked") != 0)
-		problem_set(resp, 400, "no Transfer-Encoding but chunked is known here");
-	else
-		return true;
-	return false;
-}
-
-/* A body that is announced to be too large is refused before it is sent where the client waits for
- * our word (Expect), or where reading it to the end would be too much. */
-static bool body_is_hopeless(struct MHD_Connection *c)
-{
-	const char *length = header(c, "Content-Length");
-	unsigned long long n = length ? strtoull(length, NULL, 10) : 0;
-
-	return n > DRAIN_MAX || (n > BODY_MAX && header(c, "Expect"));
-}
-
-/* What can be refused before the body comes; the library closes the connection after the answer. */
-static bool accept_head(struct MHD_Connection *c, const struct incoming *in,
-			struct api_response *resp)
-{
-	if (in->target_too_long) {
-		problem_set(resp, 414, "at most %u bytes are read", TARGET_MAX);
-		return false;
-	}
-	if (!head_is_clear(c, resp))
-		return false;
-	if (body_is_hopeless(c)) {
-		problem_set(resp, 413, "at most %u bytes are read", BODY_MAX);
-		return false;
-	}
-	return true;
 }
 
 static enum MHD_Result on_request(void *cls, struct MHD_Connection *c, const char *url,
@@ -340,9 +263,9 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *c, const cha
 	if (!in->seen) {
 		struct api_response resp = {.status = 500};
 		in->seen = true;
-		if (accept_head(c, in, &resp))
+		if (head_accept(c, in->target_too_long, &resp))
 			return MHD_YES;
-		now(l, in, CONNECTION_ANSWERING);
+		enter_phase(l, in, CONNECTION_ANSWERING);
 		return send_response(c, &resp);
 	}
 	if (*n_data) {

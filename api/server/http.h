@@ -1,4 +1,4 @@
-/* The HTTP server: listeners, connections, bodies; the only user of libmicrohttpd. */
+/* The HTTP server: listeners, connections, bodies; with head.h, the only user of libmicrohttpd. */
 #pragma once
 
 #include "api/server/exchange.h"
