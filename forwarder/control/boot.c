@@ -160,29 +160,32 @@ static int nothing_poll(void *ctx, struct error *err)
 
 /* Plan, commit and set the first snapshot; the workers do not run yet, so they count as parked. A
  * database that cannot be written does not keep the forwarder from forwarding. */
-static int boot_publish(struct control *c, struct error *err)
+static int boot_batch(struct control *c, struct error *err)
 {
-	struct persist real = c->conf.persist;
 	struct batch b = {0};
 	int rc = 0;
 
-	for (unsigned i = 0; i < VIPS_MAX; i++)
+	for (unsigned i = 0; rc == 0 && i < VIPS_MAX; i++)
 		if (c->vips[i] && !batch_get(&b, c->vips[i]))
 			rc = error_set(err, -ENOMEM, "out of memory");
-	if (rc == 0 && b.n)
+	if (rc == 0)
 		rc = control_publish(c, &b, err);
-	if (rc == -ENOSPC || rc == -EROFS || rc == -EIO) {
-		log_warning("control", "going on with the plan of before: %s", err->message);
-		c->conf.persist = (struct persist){
-			.submit = nothing_submit, .poll = nothing_poll, .done_fd = -1};
-		batch_destroy(c, &b);
-		for (unsigned i = 0; i < VIPS_MAX; i++)
-			if (c->vips[i] && !batch_get(&b, c->vips[i]))
-				rc = -ENOMEM;
-		rc = control_publish(c, &b, err);
-		c->conf.persist = real;
-	}
 	batch_destroy(c, &b);
+	return rc;
+}
+
+static int boot_publish(struct control *c, struct error *err)
+{
+	struct persist real = c->conf.persist;
+	int rc = boot_batch(c, err);
+
+	if (rc != -ENOSPC && rc != -EROFS && rc != -EIO)
+		return rc;
+	log_warning("control", "going on with a plan that is not on disk: %s", err->message);
+	c->conf.persist =
+		(struct persist){.submit = nothing_submit, .poll = nothing_poll, .done_fd = -1};
+	rc = boot_batch(c, err);
+	c->conf.persist = real;
 	return rc;
 }
 

@@ -1,5 +1,6 @@
 /* Requests: each is checked against the state that the ones before it will have made, edits the
  * batch or is refused alone, and is answered after the batch was published. */
+#include <assert.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -74,8 +75,10 @@ static int free_vip_slot(const struct control *c, const struct batch *b)
 {
 	for (int slot = 0; slot < VIPS_MAX; slot++) {
 		bool taken = c->vips[slot] != NULL;
-		for (unsigned i = 0; i < b->n; i++)
+		for (unsigned i = 0; i < b->n; i++) {
+			assert(b->vips[i].rt);
 			taken |= b->vips[i].rt->slot == slot;
+		}
 		if (!taken)
 			return slot;
 	}

@@ -64,7 +64,7 @@ static int persist_wait(struct control *c, struct error *err)
 static int commit(struct control *c, const struct batch *b, bool late, struct error *err)
 {
 	struct persist_vip *vips = calloc(b->n, sizeof(*vips));
-	const struct persist_vip **put = calloc(b->n, sizeof(*put));
+	const struct persist_vip **put = calloc(b->n, sizeof(struct persist_vip *));
 	uint32_t *deleted = calloc(b->n, sizeof(*deleted));
 	struct persist_txn txn = {.generation = c->generation + !late,
 				  .next_dip_uid = c->next_dip_uid,

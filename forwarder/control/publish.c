@@ -446,7 +446,7 @@ int control_publish(struct control *c, struct batch *b, struct error *err)
 	if (b->n == 0)
 		return 0;
 	struct vip_runtime **zombies =
-		realloc(c->zombies, (c->n_zombies + b->n) * sizeof(*zombies));
+		realloc(c->zombies, (c->n_zombies + b->n) * sizeof(struct vip_runtime *));
 	if (!zombies)
 		return error_set(err, -ENOMEM, "out of memory");
 	c->zombies = zombies;
