@@ -28,6 +28,7 @@ static int boot_dips(struct control *c, struct vip_runtime *v, const struct pers
 		struct dip_version d = {.conf = pd->conf,
 					.uid = pd->uid,
 					.deleting = pd->deleting,
+					.drain_shown_s = pd->drain_deadline_s,
 					.drain_deadline_ms = deadline_from_wall(
 						pd->drain_deadline_s, p->conf.drain_timeout_s)};
 		int rc = vip_runtime_take_index(c, v, pd->index, &d);
@@ -56,6 +57,7 @@ static int boot_vip(struct control *c, struct persist_vip *p)
 		return -ENOMEM;
 	v->now->conf = p->conf;
 	v->now->deleting = p->deleting;
+	v->now->drain_shown_s = p->drain_deadline_s;
 	v->now->drain_deadline_ms =
 		deadline_from_wall(p->drain_deadline_s, p->conf.drain_timeout_s);
 	v->now->table = (struct dcode_table){.dcodes = p->dcodes, .n = p->n_dcodes};

@@ -248,6 +248,7 @@ static void vip_delete(struct batch *b, struct vip_runtime *v, struct control_re
 	if (!e->next->deleting) {
 		e->next->drain_deadline_ms =
 			clock_now_ms() + e->next->conf.drain_timeout_s * 1000ull + 1;
+		e->next->drain_shown_s = deadline_to_wall(e->next->drain_deadline_ms);
 		v->oldest.known = false;
 	}
 	e->next->deleting = true;
@@ -345,6 +346,7 @@ static void dip_delete(struct batch *b, struct vip_runtime *v, struct control_re
 	struct dip_version *d = vip_version_dip(e->next, r->dip);
 	if (!d->deleting) {
 		d->drain_deadline_ms = clock_now_ms() + e->next->conf.drain_timeout_s * 1000ull + 1;
+		d->drain_shown_s = deadline_to_wall(d->drain_deadline_ms);
 		v->dips[d->index].oldest.known = false;
 	}
 	d->deleting = true;

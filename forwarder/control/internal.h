@@ -15,6 +15,7 @@ struct dip_version {
 	uint16_t index;
 	bool deleting;
 	uint64_t drain_deadline_ms; /* clock_now_ms, 0 = none */
+	int64_t drain_shown_s;      /* the same as wall time, as it was shown first */
 	uint32_t counter;         /* of worker_counters.dips */
 };
 
@@ -24,6 +25,7 @@ struct vip_version {
 	struct vip_conf conf;
 	bool deleting;
 	uint64_t drain_deadline_ms;
+	int64_t drain_shown_s;
 	unsigned n_dips;
 	struct dip_version *dips; /* sorted by id */
 	/* the plan */
@@ -220,6 +222,8 @@ void vip_runtime_traffic(const struct control *c, const struct dip_runtime *d, u
 /** A deadline as wall-clock seconds, 0 = none; and back, at most timeout_s from now, so that a clock that
  *  is wrong for a while after a boot cannot keep a drain for ever. */
 int64_t deadline_to_wall(uint64_t deadline_ms);
+/** What to show: shown_s, unless the wall clock was stepped since. */
+int64_t deadline_shown(uint64_t deadline_ms, int64_t shown_s);
 uint64_t deadline_from_wall(int64_t wall_s, uint32_t timeout_s);
 /** New flows may go to the DIP: it has weight and is not on its way out. */
 uint32_t dip_version_weight(const struct vip_version *v, const struct dip_version *d);

@@ -72,10 +72,11 @@ void control_vip_progress(struct control *c, struct vip_runtime *v, struct drain
 {
 	uint64_t age_s = oldest_age_s(c, v, DIP_NONE, &v->oldest);
 
-	*out = (struct drain_info){.on = true,
-				   .flows_remaining = v->flows.n,
-				   .oldest_age_s = age_s,
-				   .deadline_s = deadline_to_wall(v->now->drain_deadline_ms)};
+	*out = (struct drain_info){
+		.on = true,
+		.flows_remaining = v->flows.n,
+		.oldest_age_s = age_s,
+		.deadline_s = deadline_shown(v->now->drain_deadline_ms, v->now->drain_shown_s)};
 }
 
 void control_dip_progress(struct control *c, struct vip_runtime *v, const struct dip_version *d,
@@ -86,5 +87,6 @@ void control_dip_progress(struct control *c, struct vip_runtime *v, const struct
 	*out = (struct drain_info){.on = true,
 				   .flows_remaining = v->flows.dip_flows[d->index],
 				   .oldest_age_s = age_s,
-				   .deadline_s = deadline_to_wall(d->drain_deadline_ms)};
+				   .deadline_s =
+					   deadline_shown(d->drain_deadline_ms, d->drain_shown_s)};
 }

@@ -17,6 +17,7 @@ struct vip_version *vip_version_copy(const struct vip_version *v)
 	n->conf = v->conf;
 	n->deleting = v->deleting;
 	n->drain_deadline_ms = v->drain_deadline_ms;
+	n->drain_shown_s = v->drain_shown_s;
 	n->dips = malloc((v->n_dips + 1) * sizeof(*n->dips));
 	if (!n->dips) {
 		free(n);
@@ -214,6 +215,14 @@ int64_t deadline_to_wall(uint64_t deadline_ms)
 	if (deadline_ms == 0)
 		return 0;
 	return clock_wall_s() + ((int64_t)deadline_ms - (int64_t)clock_now_ms()) / 1000;
+}
+
+/* Computed anew, a deadline's last second would come and go with the clocks' fractions. */
+int64_t deadline_shown(uint64_t deadline_ms, int64_t shown_s)
+{
+	int64_t now_s = deadline_to_wall(deadline_ms);
+
+	return now_s >= shown_s - 1 && now_s <= shown_s + 1 ? shown_s : now_s;
 }
 
 uint64_t deadline_from_wall(int64_t wall_s, uint32_t timeout_s)
