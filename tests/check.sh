@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.." || exit 1
 make=(make --no-print-directory -j"$(nproc)")
 mkdir -p build
 rm -rf build/test-counts build/test-logs
-rm -rf /dev/shm/concury-test.* /dev/shm/concury-bench.* /var/tmp/concury-bench.* # of killed runs
+rm -rf /dev/shm/concury-test.* /dev/shm/concury-bench.* /dev/shm/concury-sim.* /var/tmp/concury-bench.*
 
 # step NAME COMMAND...: a check that is one test in itself.
 step() {
