@@ -1,5 +1,5 @@
 /* VIPs and DIPs as JSON. One table a resource lists its members; parsing, printing, null and the
- * refusal of unknown members all come from it. (API.md; RFC 7396) */
+ * refusal of unknown members all come from it. (RFC 7396) */
 #pragma once
 
 #include <jansson.h>

@@ -1,5 +1,5 @@
 /* Control: the one thread that owns the desired state, the flow tables and the building of snapshots.
- * Everyone else asks it. (DESIGN 1, 4) */
+ * Everyone else asks it. */
 #pragma once
 
 #include "base/histogram.h"
@@ -130,7 +130,7 @@ struct control_request {
 	struct vip_edit vip_edit;
 	struct dip_edit dip_edit;
 	bool force;         /* DELETE: cut at once; PUT of a VIP: overlap is meant */
-	bool override_hold; /* go on during the hold after a reboot (DESIGN 6) */
+	bool override_hold; /* go on during the hold after a reboot */
 	/* out */
 	enum control_status status;
 	char detail[192]; /* one sentence for people when status is an error */

@@ -1,5 +1,5 @@
 /* The flow table: every known flow, control's alone. Slots lie in the state file and outlive the
- * process; index, references and lists are private and made anew at start. (DESIGN 4.2, 4.6, 4.7, 6) */
+ * process; index, references and lists are private and made anew at start. */
 #pragma once
 
 #include <stdatomic.h>

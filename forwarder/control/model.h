@@ -1,5 +1,5 @@
 /* The desired state as operators write it: VIPs and DIPs, their defaults, limits and validation.
- * Pure data; no threads, no I/O. (API.md) */
+ * Pure data; no threads, no I/O. */
 #pragma once
 
 #include "lookup/snapshot.h"
@@ -86,7 +86,7 @@ struct field_errors {
 void field_errors_add(struct field_errors *e, const char *pointer, const char *code,
 		      const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 
-/** Defaults of API.md; id, match empty. */
+/** The documented defaults; id, match empty. */
 void vip_conf_defaults(struct vip_conf *c);
 void dip_conf_defaults(struct dip_conf *c);
 
@@ -119,7 +119,7 @@ bool dip_conf_validate(const struct dip_conf *c, const struct vip_conf *vip,
 bool vip_match_overlaps(const struct vip_match *x, const struct vip_match *y);
 bool vip_match_equal(const struct vip_match *x, const struct vip_match *y);
 
-/** Refresh interval of a VIP: 5 s, at most a quarter of its shortest idle time-out. (DESIGN 4.1) */
+/** Refresh interval of a VIP: 5 s, at most a quarter of its shortest idle time-out. */
 uint32_t vip_conf_refresh_ms(const struct vip_conf *c);
 
 /** Words of the API for each enum, indexed by value, NULL-terminated. */

@@ -1,5 +1,5 @@
 /* What control keeps on disk, and the interface it writes through; schema/store implements it with
- * SQLite, tests with memory. One transaction holds everything of one publish. (DESIGN 4.3, 6) */
+ * SQLite, tests with memory. One transaction holds everything of one publish. */
 #pragma once
 
 #include "base/error.h"

@@ -58,7 +58,7 @@ MUST_CHECK int xsk_attach(struct xsk *x, struct error *err);
  *  kernel. Thread: main. */
 void xsk_follow_macs(struct xsk *x);
 
-/** Close sockets and UMEM. steer stays attached and drops VIP packets (DESIGN 6), unless it was never
+/** Close sockets and UMEM. steer stays attached and drops VIP packets, unless it was never
  *  attached. Workers must have ended. NULL is fine. */
 void xsk_close(struct xsk *x);
 

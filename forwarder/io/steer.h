@@ -1,7 +1,7 @@
 /* `steer`, the XDP program that decides which packets are ours: a packet of a VIP goes to the AF_XDP
  * socket of its queue (none there: it is dropped, so that the host kernel never answers with a RST);
  * a broken or fragmented TCP or UDP packet to a VIP's address goes there too, to be counted; anything
- * else, and every frame that is not sent to the interface's own MAC address, goes to the kernel. Attached by netlink, so it outlives the process. (DESIGN 2, 6) */
+ * else, and every frame that is not sent to the interface's own MAC address, goes to the kernel. Attached by netlink, so it outlives the process. */
 #pragma once
 
 #include "base/error.h"

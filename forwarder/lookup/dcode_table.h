@@ -1,5 +1,4 @@
-/* The DIP code table: which DIP each home Dcode names. Exact weights, the fewest possible moves.
- * (DESIGN 5) */
+/* The DIP code table: which DIP each home Dcode names. Exact weights, the fewest possible moves. */
 #pragma once
 
 #include <stdbool.h>

@@ -1,4 +1,4 @@
-/* What must stay on one DIP: the key of a flow within its VIP, and its one hash. (DESIGN 1, 3) */
+/* What must stay on one DIP: the key of a flow within its VIP, and its one hash. */
 #pragma once
 
 #include "base/addr.h"
@@ -51,7 +51,7 @@ static ALWAYS_INLINE uint64_t flow_key_hash(const struct flow_key *key, uint64_t
 }
 
 /** Home Dcode of hash h in a table of n (a power of two) Dcodes. Growing the table by doubling
- *  keeps `home(h, n) == home(h, 2n) mod n`, which DESIGN 5's doubling relies on: so it must be the
+ *  keeps `home(h, n) == home(h, 2n) mod n`, which growing by doubling relies on: so it must be the
  *  low bits. Bits 0..23 are home's. */
 static ALWAYS_INLINE uint32_t flow_home(uint64_t h, uint32_t n)
 {

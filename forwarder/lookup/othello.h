@@ -1,5 +1,5 @@
 /* Othello, the read side: two flat arrays, two reads and an XOR; keys are not stored.
- * (Concury, arXiv 1908.01889, section 4; DESIGN 3) */
+ * (Concury, arXiv 1908.01889, section 4) */
 #pragma once
 
 #include "base/cpu.h"

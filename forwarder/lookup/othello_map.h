@@ -1,7 +1,7 @@
 /* OthelloMap, the control side of an Othello: the keyed set with its acyclic bipartite graph. Keys
  * are 64-bit flow hashes, values 32-bit words. Add, delete and find are O(1) amortised; a cycle
  * draws a new re-mix seed from base/entropy and rebuilds (expected < 1.6 builds in all).
- * (Concury section 4.2; DESIGN 1, 3) */
+ * (Concury section 4.2) */
 #pragma once
 
 #include <stdbool.h>
@@ -18,7 +18,7 @@ void othello_map_free(struct othello_map *m);
 
 /** Add a hash. 0, -EEXIST (the hash is there already; nothing changed), -ENOMEM (nothing changed),
  *  or -ENOSPC (nothing changed: with 8 new seeds in a row a cycle remained; the caller puts the
- *  key into the exact table instead, DESIGN 3). */
+ *  key into the exact table instead). */
 MUST_CHECK int othello_map_add(struct othello_map *m, uint64_t hash, uint32_t value);
 
 /** Delete a hash. 0 or -ENOENT. */
@@ -35,7 +35,7 @@ uint32_t othello_map_count(const struct othello_map *m);
 /** How often the graph was built over the map's life (1 = no cycle ever met, no growth). */
 uint64_t othello_map_builds(const struct othello_map *m);
 
-/** Cells for n keys: a pure function of n, about 1.5 n for each array (DESIGN 3: the arrays are a
+/** Cells for n keys: a pure function of n, about 1.5 n for each array (the arrays are a
  *  pure function of pins, seed and size). */
 void othello_map_size(uint32_t n_keys, uint32_t *n_a, uint32_t *n_b);
 

@@ -1,6 +1,6 @@
 /* One immutable version ("generation") of everything a packet needs. Control builds it, workers
  * read it; it changes only by the pointer swap of a parked publish. Parts of VIPs that did not
- * change are shared between snapshots by reference count (control only). (DESIGN 2, 3, 4.4) */
+ * change are shared between snapshots by reference count (control only). */
 #pragma once
 
 #include <netinet/in.h>
@@ -46,7 +46,7 @@ struct vip_view {
 	const struct dip_view *dips;
 	struct othello pins;     /* n_a == 0: the VIP has no pins */
 	const uint64_t *pin_marks; /* a bit for each Dcode: flows at home there may be pinned */
-	uint32_t refresh_ms;     /* refresh interval (DESIGN 4.1) */
+	uint32_t refresh_ms;     /* refresh interval */
 	uint16_t slot;           /* index in snapshot.vips, < VIPS_MAX */
 	uint8_t mode;            /* enum vip_mode */
 	uint8_t affinity;        /* enum vip_affinity */
@@ -58,7 +58,7 @@ struct vip_view {
 	enum hugemem_kind dcode_memory;
 };
 
-/** A flow that neither home nor pin puts right (DESIGN 4.4), keyed by the full flow key. */
+/** A flow that neither home nor pin puts right, keyed by the full flow key. */
 struct exact_entry {
 	struct flow_key key;
 	uint16_t vip_slot;
@@ -134,7 +134,7 @@ static ALWAYS_INLINE void flow_key_of(const struct vip_view *v, const struct ip_
 	memset(key->zero, 0, sizeof(key->zero));
 }
 
-/** True if x (an Othello word) pins hash h to a usable DIP of v. (DESIGN 3) */
+/** True if x (an Othello word) pins hash h to a usable DIP of v. */
 static ALWAYS_INLINE bool vip_view_pin_valid(const struct vip_view *v, uint64_t h, uint32_t x)
 {
 	uint32_t dip = x & 0xffff;
@@ -183,7 +183,7 @@ struct lookup {
 /** Stage 1: hash each key and prefetch what stage 2 reads. n <= 64. Thread: worker. */
 void snapshot_lookup_prepare(const struct snapshot *s, struct lookup *l, unsigned n);
 
-/** Stage 2: look up each. Never allocates, never fails. Thread: worker. (Concury 5.2; DESIGN 3) */
+/** Stage 2: look up each. Never allocates, never fails. Thread: worker. (Concury 5.2) */
 void snapshot_lookup_burst(const struct snapshot *s, struct lookup *l, unsigned n);
 
 /** The same for one flow, with the reason, for explain. *dcode: the home Dcode. */

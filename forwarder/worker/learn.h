@@ -1,5 +1,5 @@
 /* In-band learning: what a packet tells control, and the rings and cache it goes through. The rings
- * lie in the state file and outlive a killed process; the seen cache does not. (DESIGN 4.1) */
+ * lie in the state file and outlive a killed process; the seen cache does not. */
 #pragma once
 
 #include <stdatomic.h>
@@ -126,7 +126,7 @@ struct learn_burst {
 /** Tell control about one packet that is about to be sent to f->dip (a usable DIP), if it is news.
  *  proto: IPPROTO_TCP or IPPROTO_UDP; segment: SEG_* of the packet. False: the news could not be told
  *  and the VIP wants the packet dropped. Adds to b->unlearned and b->lost. Thread: the worker. Never
- *  waits. (DESIGN 4.1) */
+ *  waits. */
 MUST_CHECK bool learn_packet(struct learn *l, struct learn_burst *b, const struct lookup *f,
 			     uint8_t proto, uint8_t segment);
 

@@ -1,5 +1,5 @@
 /* Workers: the threads that forward. Control speaks to them only by the snapshot pointer and the park
- * protocol. (DESIGN 2, 4.4) */
+ * protocol. */
 #pragma once
 
 #include <pthread.h>
