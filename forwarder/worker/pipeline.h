@@ -1,6 +1,5 @@
 /* A burst's way through the forwarder, one short loop a stage: parse, match VIP, hash + prefetch, look
- * up, learn, rewrite, send. Every frame leaves by exactly one exit: sent, or dropped under a reason.
- * */
+ * up, learn, rewrite, send. Every frame leaves by exactly one exit: sent, or dropped under a reason. */
 #pragma once
 
 #include "worker/worker.h"
