@@ -70,7 +70,8 @@ static int commit(struct control *c, const struct batch *b, bool late, struct er
 				  .next_dip_uid = c->next_dip_uid,
 				  .next_vip_uid = c->next_vip_uid,
 				  .put = put,
-				  .delete_uids = deleted};
+				  .delete_uids = deleted,
+				  .late = late};
 	int rc = vips && put && deleted ? 0 : -ENOMEM;
 
 	for (unsigned i = 0; rc == 0 && i < b->n; i++) {

@@ -53,6 +53,22 @@ struct persist_agent {
 	uint8_t token_hash[32];
 };
 
+/** One accepted request in the change log: a version of the configuration. */
+struct persist_log_entry {
+	int64_t wall_ms;      /* when */
+	char author[ID_LEN];  /* who: a token's name, "uid:1000", "local", ... */
+	const char *action;   /* what was asked for: "PUT /v1/vips/web" */
+	unsigned n_edits;     /* elements of edits, at least 1 */
+	/** JSON text, an array of {"path": "/v1/vips/web/dips/b1", "before": {...}|null, "after":
+	 *  {...}|null}: each resource that differs in what GET /v1/config says of it, with its writable
+	 *  members (null: not there), in the order of the edits; undone from the last to the first they
+	 *  lead back. What drains is not there any more ("after": null, and "draining": true beside it);
+	 *  the end of a drain is no edit. The DIPs of a VIP that comes or goes have edits of their own:
+	 *  after its own when it comes, before it when it goes. */
+	const char *edits;
+	uint64_t generation_before, generation; /* of the publish that carries it */
+};
+
 struct persist_txn {
 	uint64_t generation;  /* the one that will be published */
 	uint64_t next_dip_uid; /* counters that never go back */
@@ -61,6 +77,12 @@ struct persist_txn {
 	const struct persist_vip *const *put;
 	unsigned n_delete;
 	const uint32_t *delete_uids;
+	/** False: what the log has of this generation or a later one comes from an attempt that was
+	 *  committed and not published, and is replaced by these entries (also if there are none). True: the
+	 *  generation is published already, and the log stays as it is. */
+	bool late;
+	unsigned n_log;
+	const struct persist_log_entry *log;
 };
 
 /** The state read at start. */
