@@ -13,6 +13,9 @@ uint64_t clock_now_ms(void);
 /** Wall-clock seconds since 1970 (for deadlines that must outlive a reboot). Thread: any. */
 int64_t clock_wall_s(void);
 
-/** Replace the source of both clocks; NULL restores the system's. For tests and the simulation:
+/** The same in milliseconds, for what people read. Thread: any. */
+int64_t clock_wall_ms(void);
+
+/** Replace the source of all clocks; NULL restores the system's. For tests and the simulation:
  *  call it before any other thread starts. now_ns and wall_s return what the functions above do. */
 void clock_set_source(uint64_t (*now_ns)(void), int64_t (*wall_s)(void));

@@ -126,6 +126,7 @@ static bool run_due(struct control *c)
 		c->hops_changed = true;
 	if (c->hops_changed)
 		control_refresh_hops(c);
+	events_tick(c->events);
 	control_collect_due(c, &b, now);
 	bool due = b.n != 0;
 	if (due && control_publish(c, &b, &err))
@@ -259,6 +260,10 @@ int control_new(const struct control_config *conf, struct persist_state *boot, s
 	rc = control_init(c, conf);
 	if (!rc)
 		rc = agents_init(&c->agents, boot);
+	if (!rc) {
+		c->events = events_new(c->agents.instance);
+		rc = c->events ? 0 : -ENOMEM;
+	}
 	if (rc)
 		error_set(err, rc, "control: out of memory or file descriptors");
 	else
@@ -270,6 +275,11 @@ int control_new(const struct control_config *conf, struct persist_state *boot, s
 	}
 	*out = c;
 	return 0;
+}
+
+struct events *control_events(struct control *c)
+{
+	return c->events;
 }
 
 void control_free(struct control *c)
@@ -289,6 +299,7 @@ void control_free(struct control *c)
 	}
 	flow_table_destroy(&c->flows);
 	agents_destroy(&c->agents);
+	events_free(c->events);
 	free(c->zombies);
 	free(c->free_counters);
 	if (c->wake_fd >= 0)

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/histogram.h"
+#include "control/events.h"
 #include "control/model.h"
 #include "control/neighbor.h"
 #include "control/persist.h"
@@ -246,6 +247,9 @@ struct explanation {
  *  IPPROTO_TCP or IPPROTO_UDP, 0 = the VIP's own (tcp for any). */
 void control_explain(struct control *c, const char *vip, const struct ip_addr *src, uint16_t sport,
 		     uint16_t dport, uint8_t proto, struct explanation *out);
+
+/** What happens in control, and what others add; ends with control_free. Thread: any. */
+struct events *control_events(struct control *c);
 
 /** How full the flow table is. */
 void control_read_capacity(struct control *c, uint64_t *flows, uint64_t *capacity);

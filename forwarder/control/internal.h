@@ -167,6 +167,7 @@ struct audit_scan {
 struct control {
 	struct control_config conf;
 	struct agents agents;
+	struct events *events;
 	struct flow_table flows;
 	unsigned n_vips;
 	struct vip_runtime *vips[VIPS_MAX];  /* by slot */
