@@ -11,7 +11,7 @@
  * (Some may be looked at twice.) */
 #include "base/clock.h"
 #include "base/log.h"
-#include "control/internal.h"
+#include "control/announce.h"
 
 #define AUDIT_BURST 64u
 
@@ -77,6 +77,7 @@ static void misplaced(struct control *c, const struct vip_runtime *v, uint16_t l
 
 	c->audit.found.flows_misplaced++;
 	c->stats.violations_total++;
+	c->violation = (struct violation){c->violation.n_told, c->generation, v->slot, lives, goes};
 	if (log_limit_pass(&limit, &suppressed))
 		log_error("control",
 			  "audit: vip %s: a flow of dip index %u would go to %u at generation %llu",
@@ -145,6 +146,7 @@ static void audit_end(struct control *c)
 	found->duration_us = now_us() - c->audit.started_us;
 	found->done = true;
 	c->stats.audits_total++;
+	announce_audit(c, found);
 	pthread_mutex_lock(&c->mutex);
 	answer(c, c->audit.askers, found);
 	c->audit.askers = NULL;

@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "control/internal.h"
+#include "control/announce.h"
 
 #define BATCH_MAX 256
 
@@ -71,13 +71,14 @@ static void answer_success(struct control *c, const struct batch *b, struct cont
 	}
 }
 
-static void log_change(const struct control_request *r)
+static void log_change(struct control *c, const struct control_request *r)
 {
 	static const char *const verbs[] = {
 		[OP_VIP_PUT] = "put", [OP_VIP_PATCH] = "patched", [OP_VIP_DELETE] = "deleted",
 		[OP_DIP_PUT] = "put", [OP_DIP_PATCH] = "patched", [OP_DIP_DELETE] = "deleted",
 	};
 
+	announce_change(c, r);
 	log_info("control", "vip %s%s%s: %s%s (generation %llu, %llu Dcodes and %llu flows moved)",
 		 r->vip, r->dip[0] ? ": dip " : "", r->dip, verbs[r->op],
 		 r->status == CONTROL_ACCEPTED ? ", draining" : "",
@@ -144,7 +145,7 @@ bool control_run_changes(struct control *c)
 		else if (accepted(batch[i]->request) && !answer_refused(&b, batch[i]->request))
 			answer_success(c, &b, batch[i]->request);
 		if (accepted(batch[i]->request) || batch[i]->request->status == CONTROL_ACCEPTED)
-			log_change(batch[i]->request);
+			log_change(c, batch[i]->request);
 		finish(c, batch[i]);
 	}
 	batch_destroy(c, &b);

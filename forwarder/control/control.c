@@ -10,7 +10,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "control/internal.h"
+#include "control/announce.h"
 
 #define EXPIRE_INTERVAL_MS 100u
 #define BUSY_SLEEP_MS 1	 /* while records come */
@@ -126,6 +126,8 @@ static bool run_due(struct control *c)
 		c->hops_changed = true;
 	if (c->hops_changed)
 		control_refresh_hops(c);
+	announce_violations(c);
+	announce_overload(c);
 	events_tick(c->events);
 	control_collect_due(c, &b, now);
 	bool due = b.n != 0;
@@ -268,6 +270,8 @@ int control_new(const struct control_config *conf, struct persist_state *boot, s
 		error_set(err, rc, "control: out of memory or file descriptors");
 	else
 		rc = control_boot(c, boot, err);
+	if (!rc)
+		announce_start(c);
 	persist_state_free(boot);
 	if (rc) {
 		control_free(c);

@@ -102,6 +102,8 @@ static void record_rehome(struct control *c, struct vip_runtime *v, const struct
 		if (r->generation != c->generation)
 			return;
 		c->stats.violations_total++;
+		c->violation = (struct violation){c->violation.n_told, r->generation, v->slot,
+						  m->dip, r->dip};
 		if (log_limit_pass(&limit, &suppressed))
 			log_error("control",
 				  "vip %s: a packet of a flow of dip index %u went to %u at "

@@ -43,6 +43,7 @@ struct events {
 	pthread_mutex_t mutex; /* of the rest */
 	pthread_cond_t came;
 	uint64_t last; /* id */
+	uint64_t generation;
 	bool closed;
 	struct share shares[N_EVENT_KINDS];
 	struct control_event ring[EVENTS_MAX]; /* by id */
@@ -141,7 +142,7 @@ void events_emit(struct events *e, const struct event_note *note, const char *fm
 	struct control_event event = {.kind = note->kind,
 				      .wall_ms = clock_wall_ms(),
 				      .generation = note->generation,
-				      .count = 1};
+				      .count = note->count ? note->count : 1};
 	va_list ap;
 
 	va_start(ap, fmt);
@@ -151,6 +152,9 @@ void events_emit(struct events *e, const struct event_note *note, const char *fm
 	snprintf(event.dip, sizeof(event.dip), "%s", note->dip ? note->dip : "");
 	memcpy(event.values, note->values, sizeof(event.values));
 	pthread_mutex_lock(&e->mutex);
+	if (!event.generation)
+		event.generation = e->generation;
+	e->generation = event.generation;
 	add(e, &event);
 	pthread_mutex_unlock(&e->mutex);
 }

@@ -30,7 +30,7 @@ enum event_kind {
 
 extern const char *const event_kind_names[]; /* NULL ends */
 
-#define EVENT_TEXT_LEN 192
+#define EVENT_TEXT_LEN 384
 #define EVENT_VALUES_MAX 6
 #define EVENTS_BOOT_LEN 17
 
@@ -68,7 +68,8 @@ struct event_note {
 	enum event_kind kind;
 	const char *vip; /* NULL = none */
 	const char *dip;
-	uint64_t generation;
+	uint64_t generation; /* 0 = that of the event before */
+	uint64_t count;	     /* 0 = 1 */
 	struct event_value values[EVENT_VALUES_MAX];
 };
 

@@ -53,6 +53,7 @@ struct dip_runtime {
 	uint32_t counter;
 	uint64_t base_packets, base_bytes; /* of the counter, when the DIP took it */
 	struct oldest_flow oldest;         /* while it drains */
+	bool hop_told; /* its next hop is resolved, as the last event said */
 };
 
 /** One VIP for life. */
@@ -164,10 +165,21 @@ struct audit_scan {
 	uint32_t left; /* positions of its dense array from 0 on that are still to be looked at */
 };
 
+/** The last one, for the event that tells of it and of those before it. */
+struct violation {
+	uint64_t n_told; /* of stats.violations_total */
+	uint64_t generation;
+	uint16_t vip_slot;
+	uint16_t lives; /* DIP indexes: whose the flow is */
+	uint16_t goes;  /* ... and where it was, or would be, sent */
+};
+
 struct control {
 	struct control_config conf;
 	struct agents agents;
 	struct events *events;
+	struct violation violation;
+	uint64_t n_unlearned_told, n_forgotten_told; /* of the counters, by events */
 	struct flow_table flows;
 	unsigned n_vips;
 	struct vip_runtime *vips[VIPS_MAX];  /* by slot */

@@ -1,7 +1,7 @@
 /* From the kernel's next hops to the views that workers read. A changed MAC is no change of
  * placement: it is written into the published views in place, while all workers are parked and no
  * reader exists. */
-#include "control/internal.h"
+#include "control/announce.h"
 
 void control_fill_hop(struct control *c, const struct dip_version *d, struct dip_view *view)
 {
@@ -24,6 +24,26 @@ void control_fill_hop(struct control *c, const struct dip_version *d, struct dip
 	}
 }
 
+static void refresh_vip(struct control *c, struct vip_runtime *v)
+{
+	for (unsigned i = 0; i < v->now->n_dips; i++) {
+		const struct dip_version *d = &v->now->dips[i];
+		control_fill_hop(c, d, &vip_view_dips(v->now->view)[d->index]);
+	}
+}
+
+/* Not while the workers stand still. */
+static void announce_vip(struct control *c, struct vip_runtime *v)
+{
+	for (unsigned i = 0; i < v->now->n_dips; i++) {
+		const struct dip_version *d = &v->now->dips[i];
+		bool resolved = v->now->view->dips[d->index].resolved;
+		if (v->dips[d->index].hop_told != resolved)
+			announce_hop(c, v, d, resolved);
+		v->dips[d->index].hop_told = resolved;
+	}
+}
+
 void control_refresh_hops(struct control *c)
 {
 	workers_hold(c->conf.workers, c->conf.n_workers);
@@ -33,12 +53,15 @@ void control_refresh_hops(struct control *c)
 			if (!v)
 				continue;
 			left--;
-			for (unsigned d = 0; d < v->now->n_dips; d++)
-				control_fill_hop(
-					c, &v->now->dips[d],
-					&vip_view_dips(v->now->view)[v->now->dips[d].index]);
+			refresh_vip(c, v);
 		}
 		c->hops_changed = false;
 	}
 	workers_release(c->conf.workers, c->conf.n_workers);
+	for (unsigned i = 0, left = c->n_vips; left; i++) {
+		if (!c->vips[i])
+			continue;
+		left--;
+		announce_vip(c, c->vips[i]);
+	}
 }

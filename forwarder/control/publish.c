@@ -15,7 +15,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "control/internal.h"
+#include "control/announce.h"
 
 #define EXACT_ROOM SIM_SIZE(1024u, 8u)
 #define BACKLOG_SMALL 64u
@@ -377,6 +377,8 @@ static void install_gone(struct control *c, struct batch_vip *b)
 	for (unsigned i = 0; i < b->n_gone; i++) {
 		const struct dip_version *d = &b->gone[i].d;
 		log_info("control", "vip %s: dip %s is gone", b->rt->now->conf.id, d->conf.id);
+		announce_gone(c, b->rt->now->conf.id, d->conf.id,
+			      b->rt->flows.dip_flows[d->index]);
 		release_dip(c, b->rt, d);
 		if (b->rt->flows.dip_flows[d->index]) {
 			b->rt->cut_scan = true;
@@ -398,6 +400,7 @@ static void install_removed_vip(struct control *c, struct batch_vip *b)
 		release_dip(c, v, &b->gone[i].d);
 	if (!b->created) {
 		log_info("control", "vip %s is gone", b->next->conf.id);
+		announce_gone(c, b->next->conf.id, NULL, v->flows.n);
 		c->vips[v->slot] = NULL;
 		c->n_vips--;
 	}
@@ -462,5 +465,6 @@ int control_publish(struct control *c, struct batch *b, struct error *err)
 	}
 	FAULT_POINT();
 	commit_late(c, b);
+	announce_publish(c, b);
 	return 0;
 }

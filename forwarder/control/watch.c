@@ -265,6 +265,13 @@ static int find(const struct warnings *w, const char *text)
 	return at ? (int)(at - (const char(*)[WARNING_LEN])w->list) : -1;
 }
 
+static void announce(struct watch *w, const char *before, const char *text)
+{
+	if (w->control)
+		events_emit(control_events(w->control), &(struct event_note){.kind = EVENT_warning},
+			    "%s%s", before, text);
+}
+
 void watch_tick(struct watch *w)
 {
 	bool logged[WARNINGS_MAX];
@@ -276,13 +283,17 @@ void watch_tick(struct watch *w)
 	qsort(now.list, now.n, sizeof(*now.list), text_order);
 	for (unsigned i = 0; i < now.n; i++) {
 		int was = find(&w->last, now.list[i]);
-		if (was >= 0 && !w->logged[was])
+		if (was >= 0 && !w->logged[was]) {
 			log_warning("concuryd", "%s", now.list[i]);
+			announce(w, "", now.list[i]);
+		}
 		logged[i] = was >= 0;
 	}
 	for (unsigned i = 0; i < w->last.n; i++)
-		if (w->logged[i] && find(&now, w->last.list[i]) < 0)
+		if (w->logged[i] && find(&now, w->last.list[i]) < 0) {
 			log_info("concuryd", "no longer: %s", w->last.list[i]);
+			announce(w, "no longer: ", w->last.list[i]);
+		}
 	warnings_free(&w->last);
 	w->last = now;
 	memcpy(w->logged, logged, now.n * sizeof(*logged));
