@@ -19,6 +19,7 @@
 	X(clock_runs_over_loss, "idle clocks stand still over lost records")                       \
 	X(clock_runs_while_away, "idle clocks stand still while no process forwards")              \
 	X(reboot_forgets_pins, "pins of the database become known flows")                          \
+	X(kill_ends_hold, "the hold after a reboot begins anew after a kill")                      \
 	X(stale_entry_carries, "a datagram that cannot be told is dropped if the VIP says so")     \
 	X(remove_with_flows, "a DIP that drains is not removed under a flow")                      \
 	X(reuse_index_at_once, "a removed DIP's index rests for a refresh interval")               \

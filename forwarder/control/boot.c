@@ -16,7 +16,8 @@
 #include "control/internal.h"
 
 /* Without known flows a pool change could move connections that have not spoken yet: hold voluntary
- * changes for one refresh interval, in which every active flow is learned again. */
+ * changes for one refresh interval, in which every active flow is learned again. It is one interval
+ * of one process: what spoke while none ran was not heard, so a kill begins it anew. */
 #define HOLD_MS 5000u
 
 static int boot_dips(struct control *c, struct vip_runtime *v, const struct persist_vip *p)
@@ -62,7 +63,6 @@ static int boot_vip(struct control *c, struct persist_vip *p)
 		deadline_from_wall(p->drain_deadline_s, p->conf.drain_timeout_s);
 	v->now->table = (struct dcode_table){.dcodes = p->dcodes, .n = p->n_dcodes};
 	p->dcodes = NULL; /* taken over */
-	v->held = state_file_status(c->conf.state) != STATE_KEPT;
 	return boot_dips(c, v, p);
 }
 
@@ -93,19 +93,6 @@ static enum slot_state slot_judge(const struct control *c, const struct vip_runt
 	return SLOT_GOOD;
 }
 
-/* Flows of a damaged file are missing, as after a reboot. */
-static void boot_damaged(struct control *c, uint32_t n)
-{
-	log_warning("control",
-		    "%u flow slots were damaged: changes are held for %u s, until "
-		    "connections are learned again",
-		    n, HOLD_MS / 1000);
-	for (unsigned i = 0; i < VIPS_MAX; i++)
-		if (c->vips[i])
-			c->vips[i]->held = true;
-	c->hold_until_ms = clock_now_ms() + HOLD_MS;
-}
-
 static int boot_slots(struct control *c)
 {
 	struct vip_runtime *v = NULL;
@@ -119,13 +106,17 @@ static int boot_slots(struct control *c)
 			v = vip_by_uid(c, s->vip_uid);
 		enum slot_state state = slot_judge(c, v, s);
 		n[state]++;
+		if (state == SLOT_DAMAGED) /* said before it is freed: a kill forgets the slot */
+			state_file_set_learned(c->conf.state, false);
 		if (flow_table_adopt(&c->flows, i, state == SLOT_GOOD ? &v->flows : NULL))
 			return -ENOMEM;
 	}
 	log_info("control", "%u known flows taken over, %u stale slots dropped", n[SLOT_GOOD],
 		 n[SLOT_STALE]);
 	if (n[SLOT_DAMAGED])
-		boot_damaged(c, n[SLOT_DAMAGED]);
+		log_warning("control",
+			    "%u flow slots were damaged: their connections are learned anew",
+			    n[SLOT_DAMAGED]);
 	return 0;
 }
 
@@ -191,9 +182,27 @@ static int boot_publish(struct control *c, struct error *err)
 	return rc;
 }
 
+/* From now on, since the workers start now. */
+static void boot_hold(struct control *c)
+{
+	for (unsigned i = 0; i < VIPS_MAX; i++)
+		if (c->vips[i])
+			c->vips[i]->held = true;
+	c->hold_until_ms = clock_now_ms() + HOLD_MS;
+	log_info("control", "changes are held for %u s, until connections are learned again",
+		 HOLD_MS / 1000);
+}
+
+void control_end_hold(struct control *c)
+{
+	c->hold_until_ms = 0;
+	state_file_set_learned(c->conf.state, true);
+}
+
 int control_boot(struct control *c, struct persist_state *boot, struct error *err)
 {
-	bool kept = state_file_status(c->conf.state) == STATE_KEPT;
+	struct state_file *state = c->conf.state;
+	bool kept = state_file_status(state) == STATE_KEPT;
 	int rc = 0;
 
 	c->generation = boot->generation;
@@ -209,8 +218,11 @@ int control_boot(struct control *c, struct persist_state *boot, struct error *er
 		control_drain_leftovers(c);
 	for (unsigned i = 0; i < boot->n_vips; i++)
 		boot_pins(c, c->vips[boot->vips[i].slot], &boot->vips[i]);
-	if (c->n_vips && !kept)
-		c->hold_until_ms = clock_now_ms() + HOLD_MS;
 	c->floor_ms = (uint32_t)clock_now_ms();
-	return boot_publish(c, err);
+	rc = boot_publish(c, err);
+	if (rc == 0 && c->n_vips && !state_file_learned(state) && !(kept && FAULT(kill_ends_hold)))
+		boot_hold(c);
+	else if (rc == 0)
+		state_file_set_learned(state, true);
+	return rc;
 }

@@ -121,6 +121,8 @@ static bool run_due(struct control *c)
 	if (now - c->last_expire_ms < EXPIRE_INTERVAL_MS)
 		return false;
 	c->last_expire_ms = now;
+	if (c->hold_until_ms && now >= c->hold_until_ms)
+		control_end_hold(c);
 	control_expire(c, now);
 	if (c->conf.next_hops.poll(c->conf.next_hops.ctx, now))
 		c->hops_changed = true;

@@ -68,7 +68,7 @@ struct vip_runtime {
 	struct dip_runtime *dips;
 	uint64_t retired_packets, retired_bytes; /* of DIPs that are gone */
 	bool steered;
-	bool held;               /* read from the database without its flows (start-up hold) */
+	bool held;               /* its flows were not all known at the start (start-up hold) */
 	bool refold;             /* late exact entries wait to be folded into the arrays */
 	bool claims; /* an agent told of flows that the published view would misplace */
 	uint64_t purge_after_ms; /* not before: a purge costs a plan */
@@ -192,7 +192,7 @@ struct control {
 	uint32_t n_free_counters;
 	uint32_t *free_counters; /* stack of DIP counter indexes */
 	uint32_t floor_ms;       /* start of this process: no flow's idle time counts from before it */
-	uint64_t hold_until_ms;  /* start-up hold of VIPs with `held` */
+	uint64_t hold_until_ms;  /* start-up hold of VIPs with `held`; 0 = none, or over */
 	uint64_t last_expire_ms;
 	uint64_t last_record_ms;
 	bool hops_changed;
@@ -321,6 +321,8 @@ void control_refuse_audits(struct control *c);
 /* boot.c */
 /** Desired state and flows from database and state file, planned, committed and set in the workers. */
 MUST_CHECK int control_boot(struct control *c, struct persist_state *boot, struct error *err);
+/** The hold is over: whatever speaks is known now, also to the next process. */
+void control_end_hold(struct control *c);
 
 /* agents.c */
 /** Take over the loaded agents / forget all. */

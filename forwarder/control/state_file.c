@@ -237,6 +237,7 @@ static int ring_open(struct state_file *f, unsigned worker, struct error *err)
 		if (!why)
 			return state_part_map(p, rings_bytes(), err);
 		log_info("state", "%s/%s replaced (%s)", f->dir, p->name, why);
+		state_file_set_learned(f, false); /* its records are lost */
 	}
 	rc = state_part_format(p, &h, rings_bytes(), err);
 	if (rc < 0)
@@ -396,6 +397,16 @@ enum state_file_status state_file_status(const struct state_file *f)
 uint64_t state_file_n_flows(const struct state_file *f)
 {
 	return f->n_flows;
+}
+
+bool state_file_learned(const struct state_file *f)
+{
+	return atomic_load(&state_part_header(&f->flows)->learned) != 0;
+}
+
+void state_file_set_learned(struct state_file *f, bool learned)
+{
+	atomic_store(&state_part_header(&f->flows)->learned, learned);
 }
 
 struct flow_slot *state_file_slots(struct state_file *f)

@@ -22,7 +22,7 @@ struct flow_slot; /* control/flows.h */
 
 /* Part of the header: raise it when struct flow_slot, struct learn_record, struct learn_ring or the
  * header change their layout or meaning. */
-#define STATE_LAYOUT 1u
+#define STATE_LAYOUT 2u
 
 struct state_file_config {
 	const char *dir;         /* made if absent, mode 0700 */
@@ -48,6 +48,10 @@ void state_file_close(struct state_file *f);
 
 enum state_file_status state_file_status(const struct state_file *f);
 uint64_t state_file_n_flows(const struct state_file *f);
+/** Whether its flows are all that speak. A new file's are not, nor those of one that lost records to a
+ *  damaged ring, until somebody who has listened for long enough says so. It outlives the process. */
+bool state_file_learned(const struct state_file *f);
+void state_file_set_learned(struct state_file *f, bool learned);
 struct flow_slot *state_file_slots(struct state_file *f);
 /** A worker's ring. */
 struct learn_ring *state_file_ring(struct state_file *f, unsigned worker, enum learn_ring_id ring);

@@ -12,7 +12,7 @@
 #define STATE_BOOT_ID_BYTES 36
 #define STATE_COMPLETE 0x636f6d706c657465u
 
-/** The first page. All but n_flows and flows_id must be equal for a file to be kept. */
+/** The first page. All but n_flows, flows_id and learned must be equal for a file to be kept. */
 struct state_header {
 	char magic[16];
 	uint32_t layout;
@@ -24,6 +24,7 @@ struct state_header {
 	uint8_t flows_id[16]; /* random, made with the flows file */
 	uint64_t n_flows;     /* flows file: slots; ring file: 0 */
 	_Atomic uint64_t complete;
+	_Atomic uint64_t learned; /* flows file: no flow that speaks is missing */
 };
 _Static_assert(sizeof(struct state_header) <= STATE_HEADER_BYTES, "one page");
 

@@ -144,6 +144,29 @@ void scenario_pins_over_reboot(void)
 	scene_close(&s);
 }
 
+/* A machine reboots, and its first process dies before the flows have spoken again: still nobody
+ * knows them, so a change waits. */
+void scenario_kill_after_reboot(void)
+{
+	struct control_request r = {.op = OP_DIP_PATCH, .vip = "v", .dip = "b1"};
+	struct scene s;
+
+	scene_open(&s, 1, 4096, VIP_TCP, NULL, 3);
+	scene_connect(&s, 0, 200);
+	world_restart(s.w, WORLD_REBOOT);
+	scene_wait_s(&s, 1);
+	world_restart(s.w, WORLD_KILL);
+	scene_wait_s(&s, 1);
+	r.dip_edit.members = DIP_M_WEIGHT;
+	world_request(s.w, &r);
+	scene_must_stay(&s, 0, 200);
+	scene_wait_s(&s, 5);
+	world_restart(s.w, WORLD_KILL);
+	scene_shake(&s, 1, 0);
+	scene_must_stay(&s, 0, 200);
+	scene_close(&s);
+}
+
 /* --- ends ---------------------------------------------------------------------------------- */
 
 void scenario_stale_entry_drops(void)

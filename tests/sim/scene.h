@@ -60,7 +60,8 @@ void scene_evict(struct scene *s);
 	X(17, flood_of_strangers, forget_established_first)                                        \
 	X(18, crash_before_swap, restart_forgets_flows)                                            \
 	X(19, leaver_and_newcomer, reuse_leaving_index)                                            \
-	X(20, equal_hashes, ignore_clashes)
+	X(20, equal_hashes, ignore_clashes)                                                        \
+	X(21, kill_after_reboot, kill_ends_hold)
 
 #define SCENARIO_PROTOTYPE(number, name, fault) void scenario_##name(void);
 SCENARIOS(SCENARIO_PROTOTYPE)

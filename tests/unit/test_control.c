@@ -491,6 +491,48 @@ START_TEST(the_hold_covers_vips_that_would_be_taken_from)
 }
 END_TEST
 
+static enum control_status patch_weight(uint32_t weight)
+{
+	static struct control_request r;
+
+	r = (struct control_request){.op = OP_DIP_PATCH, .vip = "any", .dip = "b1"};
+	r.dip_edit.members = DIP_M_WEIGHT;
+	r.dip_edit.conf.weight = weight;
+	world_request(w, &r);
+	if (r.status == CONTROL_UNAVAILABLE)
+		ck_assert(r.retry_after_s >= 1 && r.retry_after_s <= 5);
+	return r.status;
+}
+
+static void settle_for_ms(unsigned ms)
+{
+	for (; ms > 0; ms -= 100) {
+		world_advance_ms(100);
+		world_settle(w);
+	}
+}
+
+START_TEST(the_hold_lasts_until_one_process_has_listened_for_all_of_it)
+{
+	w = world_new(1, 65536);
+	put_match("any", 0, VIP_ANY, false, CONTROL_CREATED);
+	world_put_dip(w, "any", 1, 10, CONTROL_CREATED);
+	world_restart(w, WORLD_KILL);
+	ck_assert_int_eq(patch_weight(11), CONTROL_OK);
+	world_restart(w, WORLD_REBOOT);
+	for (unsigned kill = 0; kill < 3; kill++) {
+		settle_for_ms(4800);
+		ck_assert_int_eq(patch_weight(12), CONTROL_UNAVAILABLE);
+		world_restart(w, WORLD_KILL);
+		ck_assert_int_eq(patch_weight(13), CONTROL_UNAVAILABLE);
+	}
+	settle_for_ms(5200);
+	world_restart(w, WORLD_KILL);
+	ck_assert_int_eq(patch_weight(14), CONTROL_OK);
+	end();
+}
+END_TEST
+
 START_TEST(a_step_of_the_wall_clock_ends_no_drain)
 {
 	uint32_t i = 0;
@@ -545,6 +587,9 @@ START_TEST(damaged_slots_are_no_flows_and_hold_changes)
 	r.dip_edit.members = DIP_M_WEIGHT;
 	world_request(w, &r);
 	ck_assert_int_eq(r.status, CONTROL_UNAVAILABLE);
+	world_restart(w, WORLD_KILL);
+	world_request(w, &r);
+	ck_assert_int_eq(r.status, CONTROL_UNAVAILABLE);
 	end();
 }
 END_TEST
@@ -572,6 +617,7 @@ int main(void)
 	tcase_add_test(t, an_overlap_is_refused_only_where_it_could_move_flows);
 	tcase_add_test(t, a_takeover_is_refused_up_to_the_swap);
 	tcase_add_test(t, the_hold_covers_vips_that_would_be_taken_from);
+	tcase_add_test(t, the_hold_lasts_until_one_process_has_listened_for_all_of_it);
 	tcase_add_test(t, a_step_of_the_wall_clock_ends_no_drain);
 	tcase_add_test(t, damaged_slots_are_no_flows_and_hold_changes);
 	suite_add_tcase(s, t);

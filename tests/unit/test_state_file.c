@@ -82,6 +82,30 @@ START_TEST(test_kept_over_kill)
 }
 END_TEST
 
+START_TEST(test_learned)
+{
+	struct state_file *f;
+
+	state_wipe();
+	f = state_open(STATE_TEST_FLOWS, 1);
+	ck_assert(!state_file_learned(f));
+	state_file_close(f);
+	f = state_open(STATE_TEST_FLOWS, 1);
+	ck_assert_int_eq(state_file_status(f), STATE_KEPT);
+	ck_assert(!state_file_learned(f)); /* nobody has said so yet */
+	state_file_set_learned(f, true);
+	state_file_close(f);
+	f = state_open(STATE_TEST_FLOWS + 1000, 2); /* more of each loses nothing */
+	ck_assert_int_eq(state_file_status(f), STATE_KEPT);
+	ck_assert(state_file_learned(f));
+	state_file_set_learned(f, false);
+	state_file_close(f);
+	f = state_open(STATE_TEST_FLOWS, 1);
+	ck_assert(!state_file_learned(f));
+	state_file_close(f);
+}
+END_TEST
+
 START_TEST(test_other_capacity)
 {
 	struct state_file *f;
@@ -265,6 +289,9 @@ START_TEST(test_ring_damage)
 		struct state_file *f;
 
 		state_leave_filled();
+		f = state_open(STATE_TEST_FLOWS, 2);
+		state_file_set_learned(f, true);
+		state_file_close(f);
 		if (i == 0)
 			overwrite("rings.1", 4096, &bad, sizeof(bad));
 		else if (i == 1)
@@ -281,6 +308,7 @@ START_TEST(test_ring_damage)
 				      state_rings_are(f, 0, 1, state_ring_kept),
 			      "%d", i);
 		ck_assert_msg(state_rings_are(f, 1, 2, state_ring_new), "%d", i);
+		ck_assert_msg(!state_file_learned(f), "%d: records are lost", i);
 		state_file_close(f);
 	}
 }
@@ -294,6 +322,7 @@ int main(void)
 	tcase_set_timeout(tc, 120);
 	tcase_add_test(tc, test_new);
 	tcase_add_test(tc, test_kept_over_kill);
+	tcase_add_test(tc, test_learned);
 	tcase_add_test(tc, test_other_capacity);
 	tcase_add_test(tc, test_other_workers);
 	tcase_add_test(tc, test_replaced);
