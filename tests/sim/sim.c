@@ -11,16 +11,19 @@
  * other. */
 #include <errno.h>
 #include <getopt.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/fault.h"
 #include "base/log.h"
+#include "tests/sim/sandbox.h"
 #include "tests/sim/sim.h"
 
 #define PARALLEL 2
@@ -90,6 +93,8 @@ static void start(const struct options *o, uint64_t seed, struct outcome *out)
 	if (pid == 0) {
 		if (o->hunt >= 0 && !freopen("/dev/null", "w", stderr))
 			_exit(2); /* what it says while a rule is broken is of no interest */
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		sandbox_enter();
 		run(o, seed, out);
 		_exit(out->fault[0] ? 1 : 0);
 	}
@@ -109,12 +114,6 @@ static struct outcome *reap(struct outcome *outs)
 		if (!WIFEXITED(status))
 			snprintf(o->fault, sizeof(o->fault), "ended by signal %d",
 				 WTERMSIG(status));
-		if (WIFSIGNALED(status)) {
-			char cmd[96];
-			snprintf(cmd, sizeof(cmd), "rm -rf /dev/shm/concury-sim.%d*", pid);
-			if (system(cmd) != 0)
-				printf("%s failed\n", cmd);
-		}
 		return o;
 	}
 	return NULL;
@@ -271,6 +270,7 @@ int main(int argc, char **argv)
 	log_set_level(LOG_ERROR);
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	if (o.one) {
+		sandbox_enter();
 		struct outcome out = {.used = false};
 		run(&o, o.first, &out);
 		print_sum(&out, 1, 0);
