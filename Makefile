@@ -28,7 +28,8 @@ LDFLAGS += -pthread $(SANITIZE)
 LDLIBS += -lxdp -lbpf -lmnl -lmicrohttpd -ljansson -lsqlite3 -lgnutls -lm
 
 LIB_SRC := $(wildcard forwarder/base/*.c forwarder/lookup/*.c forwarder/packet/*.c \
-	forwarder/worker/*.c forwarder/control/*.c schema/*.c api/server/*.c api/client/agent_*.c) \
+	forwarder/worker/*.c forwarder/control/*.c schema/*.c api/server/*.c api/client/agent_*.c \
+	api/client/ctl_*.c) \
 	$(filter-out %.bpf.c,$(wildcard forwarder/io/*.c))
 UNIT_SRC := $(wildcard tests/unit/test_*.c)
 BENCH_SRC := $(wildcard tests/bench/bench_*.c)
@@ -42,7 +43,7 @@ SIM_SRC := $(wildcard forwarder/base/*.c forwarder/lookup/*.c forwarder/packet/*
 	tests/unit/mem_store.c tests/unit/world.c
 SIM_WRAP := malloc calloc realloc free aligned_alloc posix_memalign eventfd close
 SIM := $(patsubst %,$(BUILD)/sim/%,$(SIM_PROGRAMS))
-MAIN_SRC := $(wildcard forwarder/main.c)
+MAIN_SRC := forwarder/main.c forwarder/actions.c
 BPF_SRC := $(wildcard forwarder/io/*.bpf.c)
 TEST_BPF_SRC := $(wildcard tests/e2e/*.bpf.c tests/bench/*.bpf.c)
 
@@ -56,13 +57,14 @@ BENCH := $(patsubst tests/bench/%.c,$(BUILD)/bench/%,$(BENCH_SRC))
 EXPERIMENT := $(addprefix $(BUILD)/experiment/,simulated wire flood)
 BIN := $(BUILD)/bin/concuryd
 AGENT := $(BUILD)/bin/concury-agent
+CTL := $(BUILD)/bin/concuryctl
 
 .DELETE_ON_ERROR:
 .SECONDARY: # keep the object files of programs
 .PHONY: all help deps deps-test unit demo demo-clean check layers asan tsan bench lint format clean \
 	unit-build bench-build sim-build sim soak experiment experiment-build
 
-all: $(BIN) $(AGENT) ## Build concuryd and concury-agent (build/bin/)
+all: $(BIN) $(AGENT) $(CTL) ## Build concuryd, concuryctl and concury-agent (build/bin/)
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -82,6 +84,11 @@ $(AGENT): $(call obj,api/client/agent.c) $(LIB)
 	$(call say,LD,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS) $(LTO_LINK) -o $@ $^ -lcurl $(LDLIBS)
+
+$(CTL): $(call obj,api/client/ctl.c) $(LIB)
+	$(call say,LD,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(LDFLAGS) $(LTO_LINK) -o $@ $^ -lcurl -ljansson -lm
 
 $(LIB): $(call obj,$(LIB_SRC))
 	$(call say,AR,$@)

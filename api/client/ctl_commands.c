@@ -1,0 +1,58 @@
+/* The one table of commands. A command is a line here and a function in the file of its group. */
+#include "api/client/ctl_commands.h"
+
+#define CHANGE "DRY_RUN IF_MATCH OVERRIDE_HOLD"
+
+const struct ctl_command ctl_commands[] = {
+	{"vip", "list", "", "", "All VIPs, with their state and traffic.", NULL, ctl_vip_list},
+	{"vip", "show", "VIP", "", "All members of a VIP, and its ETag.", NULL, ctl_vip_show},
+	{"vip", "create", "VIP ADDRESS:PORT[/PROTOCOL] [MEMBER=VALUE]...",
+	 "DRY_RUN OVERRIDE_HOLD FORCE", "Make a VIP; refused if it is there.",
+	 "IPv6 as [ADDRESS]:PORT; port \"any\" is every port. PROTOCOL is tcp (default), udp or "
+	 "any. "
+	 "--force: although it overlaps another VIP with known flows, some of which may move.",
+	 ctl_vip_create},
+	{"vip", "set", "VIP MEMBER=VALUE...", CHANGE, "Change members of a VIP.", NULL,
+	 ctl_vip_set},
+	{"vip", "delete", "VIP", CHANGE " FORCE WAIT",
+	 "Drain a VIP and remove it when its last flow has ended.",
+	 "--force: remove it at once, with its connections.", ctl_vip_delete},
+	{"vip", "cancel", "VIP", "OVERRIDE_HOLD", "Let a VIP that drains stay.", NULL,
+	 ctl_vip_cancel},
+
+	{"dip", "list", "VIP", "", "All DIPs of a VIP, with their state and traffic.", NULL,
+	 ctl_dip_list},
+	{"dip", "show", "VIP DIP", "", "All members of a DIP, and its ETag.", NULL, ctl_dip_show},
+	{"dip", "add", "VIP DIP ADDRESS [MEMBER=VALUE]...", "DRY_RUN OVERRIDE_HOLD",
+	 "Add a DIP; refused if it is there.", NULL, ctl_dip_add},
+	{"dip", "set", "VIP DIP MEMBER=VALUE...", CHANGE, "Change members of a DIP.", NULL,
+	 ctl_dip_set},
+	{"dip", "drain", "VIP DIP", CHANGE " WAIT",
+	 "No new flows; the DIP is removed when its last one has ended.",
+	 "It goes after the VIP's drain_timeout_s at the latest.", ctl_dip_drain},
+	{"dip", "cut", "VIP DIP", CHANGE, "Remove a DIP at once, with its connections.",
+	 "Asks on a terminal; elsewhere --yes is needed.", ctl_dip_cut},
+	{"dip", "up", "VIP DIP", CHANGE, "Put a DIP back into service.", NULL, ctl_dip_up},
+	{"dip", "down", "VIP DIP", CHANGE, "Take a DIP out of service: no packet goes there.", NULL,
+	 ctl_dip_down},
+	{"dip", "cancel", "VIP DIP", "OVERRIDE_HOLD", "Let a DIP that drains stay.", NULL,
+	 ctl_dip_cancel},
+
+	{"", "status", "", "", "What is in use, and what is wrong now.", NULL, ctl_status},
+	{"", "counters", "", "", "Traffic, and every drop under its reason.", NULL, ctl_counters},
+	{"", "consistency", "", "", "The flows that are known, and that none of them has moved.",
+	 NULL, ctl_consistency},
+	{"", "audit", "", "", "Ask for every known flow where its next packet would go.", NULL,
+	 ctl_audit},
+	{"", "explain", "VIP SRC SPORT [DPORT]", "PROTOCOL", "Where a connection goes, and why.",
+	 "DPORT is needed where the VIP has any port.", ctl_explain},
+	{"", "top", "", "INTERVAL", "A live view of VIPs and DIPs; q ends it.",
+	 "Where standard output is no terminal, one look at the rates and no more.", ctl_top},
+	{"", "completion", "SHELL", "", "A script that completes command lines, for bash.",
+	 "source <(concuryctl completion bash)", ctl_completion},
+	{"", "complete", "[WORD]...", "", "What may follow the words; for the shell.", NULL,
+	 ctl_complete},
+	{"", "man", "", "", "This page, for man(1).", NULL, ctl_man},
+};
+
+const size_t ctl_n_commands = ARRAY_LEN(ctl_commands);

@@ -1,0 +1,120 @@
+#include "api/client/ctl_members.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#define WORD_MAX 8192
+
+/* What the API takes it knows itself and says so; this is for completion. */
+const struct ctl_member ctl_vip_members[] = {
+	{"mode", "l2 ipip"},
+	{"affinity", "flow client"},
+	{"on_learn_overflow", "forward drop"},
+	{"drain_timeout_s", ""},
+	{"closing_pin_s", ""},
+	{"idle_timeout_s.established", ""},
+	{"idle_timeout_s.half_open", ""},
+	{"idle_timeout_s.closing", ""},
+	{"idle_timeout_s.udp", ""},
+	{0},
+};
+
+const struct ctl_member ctl_dip_members[] = {
+	{"weight", ""}, {"mac", "null"}, {"admin_state", "up down"}, {0}};
+
+static json_t *read_value(const char *text, struct error *err)
+{
+	json_error_t e;
+	bool json = *text && (strchr("\"[{", *text) || !strcmp(text, "true") ||
+			      !strcmp(text, "false") || !strcmp(text, "null"));
+	size_t sign = *text == '-';
+
+	json |= text[sign] && strspn(text + sign, "0123456789") == strlen(text + sign);
+	if (!json)
+		return json_string(text);
+	json_t *value = json_loads(text, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, &e);
+	if (!value)
+		error_set(err, -EINVAL, "%.100s: %s", text, e.text);
+	return value;
+}
+
+/* The object that a name like "a.b.c" lies in; *name becomes "c". NULL without memory, or where
+ * something else than an object is in the way. */
+static json_t *descend(json_t *object, char **name)
+{
+	for (char *dot; object && (dot = strchr(*name, '.')) != NULL; *name = dot + 1) {
+		*dot = '\0';
+		json_t *inner = json_object_get(object, *name);
+		if (!inner) {
+			inner = json_object();
+			if (json_object_set_new(object, *name, inner))
+				return NULL;
+		}
+		object = json_is_object(inner) ? inner : NULL;
+	}
+	return object;
+}
+
+int ctl_members_read(const char *const *words, unsigned n, json_t *object, struct error *err)
+{
+	char copy[WORD_MAX];
+
+	for (unsigned i = 0; i < n; i++) {
+		if ((size_t)snprintf(copy, sizeof(copy), "%s", words[i]) >= sizeof(copy))
+			return error_set(err, -EINVAL, "%.64s...: too long", words[i]);
+		char *name = copy, *value = strchr(copy, '=');
+		if (!value || value == copy)
+			return error_set(err, -EINVAL, "%.64s: MEMBER=VALUE is needed", words[i]);
+		*value++ = '\0';
+		error_set(err, -EINVAL, "%.64s: not a value", words[i]);
+		json_t *v = read_value(value, err);
+		if (!v)
+			return -EINVAL;
+		json_t *inner = descend(object, &name);
+		if (!inner || json_object_set_new(inner, name, v)) {
+			if (!inner)
+				json_decref(v);
+			return error_set(err, -EINVAL, "%.64s: it is set before as something else",
+					 words[i]);
+		}
+	}
+	return 0;
+}
+
+int ctl_members_service(const char *text, json_t *object, struct error *err)
+{
+	char copy[128];
+
+	if ((size_t)snprintf(copy, sizeof(copy), "%s", text) >= sizeof(copy))
+		return error_set(err, -EINVAL, "%.64s...: too long", text);
+	char *protocol = strchr(copy, '/');
+	if (protocol)
+		*protocol++ = '\0';
+	char *port = strrchr(copy, ':'), *address = copy;
+	if (port)
+		*port++ = '\0';
+	size_t len = strlen(address);
+	bool bracket = *address == '[';
+	if (bracket && len > 1 && address[len - 1] == ']') {
+		address[len - 1] = '\0';
+		address++;
+	} else if (bracket || (port && strchr(address, ':'))) {
+		return error_set(err, -EINVAL, "%.64s: an IPv6 address stands in [brackets]", text);
+	}
+	bool any = port && !strcmp(port, "any");
+	if (!port || !*address ||
+	    (!any && (!*port || strlen(port) > 5 || strspn(port, "0123456789") != strlen(port))))
+		return error_set(err, -EINVAL,
+				 "%.64s: ADDRESS:PORT[/PROTOCOL] is needed (port \"any\" for all)",
+				 text);
+	int n = 0;
+	if (!any)
+		(void)sscanf(port, "%d", &n);
+	if (json_object_set_new(object, "address", json_string(address)) ||
+	    json_object_set_new(object, "port", json_integer(n)) ||
+	    json_object_set_new(object, "protocol", json_string(protocol ? protocol : "tcp")))
+		return error_set(err, -EINVAL, "%.64s: not text", text);
+	return 0;
+}
