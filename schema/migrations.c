@@ -9,8 +9,10 @@
 
 EMBED(migration_0001_initial, "schema/migrations/0001_initial.sql");
 EMBED(migration_0002_agents, "schema/migrations/0002_agents.sql");
+EMBED(migration_0003_change_log, "schema/migrations/0003_change_log.sql");
 
 const char *const migrations[SCHEMA_VERSION] = {
 	migration_0001_initial,
 	migration_0002_agents,
+	migration_0003_change_log,
 };

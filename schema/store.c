@@ -187,6 +187,11 @@ int store_load(struct store *s, struct persist_state *out, struct error *err)
 	return store_db_load(&s->db, out, err);
 }
 
+struct history *store_history(struct store *s)
+{
+	return s->db.history;
+}
+
 static void store_submit(void *ctx, const struct persist_txn *txn)
 {
 	struct store *s = ctx;

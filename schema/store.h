@@ -2,7 +2,7 @@
  * and implements control's persist interface with a thread of its own. */
 #pragma once
 
-#include "control/persist.h"
+#include "control/history.h"
 
 struct store;
 
@@ -17,6 +17,9 @@ MUST_CHECK int store_open(const char *path, struct store **out, struct error *er
 /** Read all of it. *out is the caller's: persist_state_free. -EINVAL: something in it cannot be, err
  *  names it. Before the first submit. Thread: main. */
 MUST_CHECK int store_load(struct store *s, struct persist_state *out, struct error *err);
+
+/** What was changed, when and by whom, up to the last commit. The store's: valid until store_close. */
+struct history *store_history(struct store *s);
 
 /** The interface for control. One user; valid until store_close. */
 struct persist store_persist(struct store *s);

@@ -365,15 +365,22 @@ int store_db_open(struct store_db *d, const char *path, struct error *err)
 	int rc;
 
 	memset(d, 0, sizeof(*d));
+	d->lock_fd = -1;
 	rc = check_file(path, err);
 	if (rc < 0)
 		return rc;
 	d->path = strdup(path);
 	if (!d->path)
 		return error_set(err, -ENOMEM, "database %s: no memory", path);
-	rc = store_db_lock(d, err);
+	rc = history_new(&d->history);
+	if (rc < 0)
+		error_set(err, rc, "database %s: no memory", path);
+	if (rc == 0)
+		rc = store_db_lock(d, err);
 	if (rc == 0)
 		rc = open_either(d, err);
+	if (rc == 0)
+		rc = store_db_load_log(d, err);
 	if (rc < 0)
 		store_db_close(d);
 	return rc;
@@ -416,6 +423,7 @@ void store_db_close(struct store_db *d)
 	disconnect(d);
 	if (d->lock_fd >= 0)
 		close(d->lock_fd);
+	history_free(d->history);
 	free(d->path);
 	memset(d, 0, sizeof(*d));
 }

@@ -3,7 +3,7 @@
 
 #include <sqlite3.h>
 
-#include "control/persist.h"
+#include "control/history.h"
 
 /* Prepared statements of the write path. */
 enum store_statement {
@@ -18,6 +18,9 @@ enum store_statement {
 	STORE_PRUNE_AGENTS,
 	STORE_PUT_AGENT,
 	STORE_DELETE_AGENT,
+	STORE_CUT_LOG,
+	STORE_PUT_LOG,
+	STORE_TRIM_LOG,
 	N_STORE_STATEMENTS,
 };
 
@@ -30,6 +33,7 @@ struct store_db {
 	int wal_frames; /* pages in the log since it was last folded into the file */
 	int lock_fd;    /* while path is set; -1: not locked */
 	bool read_only; /* it was read, and cannot be written for now; db may be NULL then */
+	struct history *history; /* what the change log holds; made by store_db_open */
 	char stamp[STORE_STAMP_BYTES]; /* which state was read at the start */
 };
 
@@ -72,6 +76,9 @@ MUST_CHECK int store_db_delete_agent(struct store_db *d, const char *id, struct 
 /** Fold the log into the file; empty it too if truncate. Best effort: a failure is logged and the log
  *  goes on. */
 void store_db_checkpoint(struct store_db *d, bool truncate);
+
+/** Read the change log into d->history, which is empty. */
+MUST_CHECK int store_db_load_log(struct store_db *d, struct error *err);
 
 /** See store_load. */
 MUST_CHECK int store_db_load(struct store_db *d, struct persist_state *out, struct error *err);

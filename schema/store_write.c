@@ -45,6 +45,11 @@ static const char *const statement_sql[N_STORE_STATEMENTS] = {
 			    " ON CONFLICT (id) DO UPDATE SET vip_uid = excluded.vip_uid,"
 			    " dip_uid = excluded.dip_uid, token_hash = excluded.token_hash",
 	[STORE_DELETE_AGENT] = "DELETE FROM agent WHERE id = ?",
+	[STORE_CUT_LOG] = "DELETE FROM change_log WHERE version >= ?",
+	[STORE_PUT_LOG] = "INSERT INTO change_log (version, at_ms, author, action,"
+			  " generation_before, generation, n_edits, edits)"
+			  " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+	[STORE_TRIM_LOG] = "DELETE FROM change_log WHERE version < ?",
 };
 
 int store_db_prepare(struct store_db *d, struct error *err)
@@ -198,8 +203,37 @@ static int put_vip(const struct store_db *d, const struct persist_vip *v)
 	return rc;
 }
 
+static int put_log_entry(const struct store_db *d, const struct history_entry *e)
+{
+	struct binder b = bind_begin(d, STORE_PUT_LOG);
+
+	bind_int(&b, (int64_t)e->version);
+	bind_int(&b, e->wall_ms);
+	bind_text(&b, e->author);
+	bind_text(&b, e->action);
+	bind_int(&b, (int64_t)e->generation_before);
+	bind_int(&b, (int64_t)e->generation);
+	bind_int(&b, e->n_edits);
+	bind_text(&b, e->edits);
+	return run(&b);
+}
+
+static int put_log(const struct store_db *d, const struct history_update *u)
+{
+	int rc = SQLITE_OK;
+
+	if (u->replace_from)
+		rc = run_with(d, STORE_CUT_LOG, (int64_t)u->replace_from);
+	for (unsigned i = 0; i < u->n && rc == SQLITE_OK; i++)
+		rc = put_log_entry(d, u->entries[i]);
+	if (rc == SQLITE_OK && u->keep_from)
+		rc = run_with(d, STORE_TRIM_LOG, (int64_t)u->keep_from);
+	return rc;
+}
+
 /* Deletions first: a new VIP may take the id, match or slot of one that goes. */
-static int write_all(const struct store_db *d, const struct persist_txn *txn)
+static int write_all(const struct store_db *d, const struct persist_txn *txn,
+		     const struct history_update *log)
 {
 	int rc = put_state(d, txn);
 
@@ -207,6 +241,8 @@ static int write_all(const struct store_db *d, const struct persist_txn *txn)
 		rc = run_with(d, STORE_DELETE_VIP, txn->delete_uids[i]);
 	for (unsigned i = 0; i < txn->n_put && rc == SQLITE_OK; i++)
 		rc = put_vip(d, txn->put[i]);
+	if (rc == SQLITE_OK)
+		rc = put_log(d, log);
 	return rc;
 }
 
@@ -239,17 +275,26 @@ static int roll_back(const struct store_db *d, int rc, struct error *err)
 
 int store_db_commit(struct store_db *d, const struct persist_txn *txn, struct error *err)
 {
+	struct history_update log;
+
 	if (store_txn_check(txn, d->path, err) < 0)
 		return -EIO;
 	int rc = check_file(d, err);
 	if (rc < 0)
 		return rc;
+	if (history_prepare(d->history, txn, &log))
+		return error_set(err, -EIO, "database %s: no memory for the change log", d->path);
 	rc = run_plain(d, STORE_BEGIN);
 	if (rc == SQLITE_OK)
-		rc = write_all(d, txn);
+		rc = write_all(d, txn, &log);
 	if (rc == SQLITE_OK)
 		rc = run_plain(d, STORE_COMMIT);
-	return rc == SQLITE_OK ? 0 : roll_back(d, rc, err);
+	if (rc != SQLITE_OK) {
+		history_abort(&log);
+		return roll_back(d, rc, err);
+	}
+	history_commit(d->history, &log);
+	return 0;
 }
 
 /* --- agents --------------------------------------------------------------- */

@@ -67,6 +67,7 @@ void model_vip_make(struct model *m, unsigned slot)
 	vip_conf_defaults(&v->conf);
 	snprintf(v->conf.id, sizeof(v->conf.id), "vip-%u", slot); /* taken again after a delete */
 	v->conf.match.address = random_address(model_random(2));
+	v->conf.match.address.b[15] = 2; /* no DIP's, which the rules forbid */
 	v->conf.match.port = (uint16_t)model_random(65536);
 	v->conf.match.protocol = (enum vip_protocol)model_random(3);
 	v->conf.affinity = (enum vip_affinity)model_random(2);

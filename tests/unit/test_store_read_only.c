@@ -266,7 +266,7 @@ START_TEST(test_refused)
 	disk_read_only(false);
 
 	/* A transaction of another program that was killed amidst it. */
-	ck_assert_int_eq(shell("PRAGMA user_version = 2", false), SQLITE_OK);
+	ck_assert_int_eq(shell("PRAGMA user_version = 3", false), SQLITE_OK);
 	ck_assert_int_eq(shell("PRAGMA journal_mode = DELETE; PRAGMA cache_size = 1; BEGIN;"
 			       "UPDATE vip_lookup SET pins = zeroblob(320000);"
 			       "UPDATE vip_lookup SET pins = zeroblob(640000)",
