@@ -258,6 +258,8 @@ static int run_threads(struct daemon *d, struct error *err)
 static void stop(struct daemon *d)
 {
 	atomic_store(&d->api.ready, false);
+	if (d->control)
+		control_announce_end(d->control);
 	http_close(d->http);
 	if (d->control_runs)
 		control_stop(d->control);

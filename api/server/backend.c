@@ -129,6 +129,7 @@ static void live_agent_report(void *ctx, const char *id, const struct agent_repo
 
 void api_backend_live(struct api_backend *b, struct api_live *live)
 {
+	b->events = control_events(live->control);
 	b->ctx = live;
 	b->change = live_change;
 	b->read_vips = live_read_vips;

@@ -43,6 +43,7 @@ struct api_info {
 struct api_backend {
 	void *ctx;
 	struct api_info info;
+	struct events *events;
 	void (*change)(void *ctx, struct control_request *r);
 	struct vip_info *(*read_vips)(void *ctx, const char *vip, bool with_dips, size_t *n);
 	void (*free_vips)(struct vip_info *v, size_t n);
@@ -75,5 +76,5 @@ struct api_live {
 	struct watch *watch;
 };
 
-/** Fill every function (info is the caller's to fill). live stays the caller's. */
+/** Fill everything but info (info is the caller's to fill). live stays the caller's. */
 void api_backend_live(struct api_backend *b, struct api_live *live);

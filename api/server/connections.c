@@ -271,6 +271,16 @@ void connections_move(struct connections *c, unsigned i, enum connection_phase p
 	pthread_mutex_unlock(&c->lock);
 }
 
+bool connections_alive(struct connections *c, unsigned i)
+{
+	struct pollfd pfd = {.fd = c->all[i].fd, .events = POLLRDHUP};
+
+	pthread_mutex_lock(&c->lock);
+	bool left = c->all[i].phase == CONNECTION_LEAVING;
+	pthread_mutex_unlock(&c->lock);
+	return !left && poll(&pfd, 1, 0) == 0;
+}
+
 bool connections_work(struct connections *c, unsigned i, unsigned at_most)
 {
 	struct connection *k = &c->all[i];

@@ -18,6 +18,7 @@ enum connection_phase {
 	CONNECTION_RECEIVING, /* the headers and the body */
 	CONNECTION_WORKING,   /* on the answer: for as long as it takes */
 	CONNECTION_ANSWERING,
+	CONNECTION_STREAMING, /* an answer without end waits for what it is to say next */
 	CONNECTION_LEAVING, /* shut down; not closed yet */
 };
 
@@ -67,6 +68,10 @@ void connections_free(struct connections *c);
  *  CONNECTIONS_MAX. No more than CONNECTIONS_MAX may be in at one time. Thread: any. */
 unsigned connections_enter(struct connections *c, int fd);
 void connections_leave(struct connections *c, unsigned i);
+
+/** The other side still listens, and nobody has shut the connection down. Thread: the one that serves
+ *  it. */
+bool connections_alive(struct connections *c, unsigned i);
 
 /** What connection i does now: its time starts anew. Not for WORKING. Thread: any. */
 void connections_move(struct connections *c, unsigned i, enum connection_phase phase);

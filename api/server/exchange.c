@@ -36,6 +36,12 @@ void response_text(struct api_response *resp, const char *type, char *text, size
 	resp->text_type = type;
 }
 
+void response_stream(struct api_response *resp, const char *type, const struct api_stream *stream)
+{
+	response_text(resp, type, NULL, 0);
+	resp->stream = *stream;
+}
+
 void response_items(struct api_response *resp, json_t *items)
 {
 	response_json(resp, 200, items ? json_pack("{s:o}", "items", items) : NULL);

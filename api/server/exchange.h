@@ -16,6 +16,7 @@ struct api_context {
 	struct api_backend backend;
 	uint64_t started_ms; /* clock_now_ms */
 	_Atomic bool ready;  /* started, not ending; while it is not, changes are refused */
+	_Atomic unsigned n_event_streams;
 };
 
 struct api_request {
@@ -28,6 +29,7 @@ struct api_request {
 	const char *content_type;
 	const char *content_encoding;
 	const char *authorization;
+	const char *last_event_id;
 	bool over_unix_socket;
 	const char *body;
 	size_t body_len;
@@ -41,6 +43,15 @@ struct api_request {
 	} query[QUERY_MAX];
 };
 
+/** An answer that is made while it is sent, by the thread that sends it. */
+struct api_stream {
+	/** The next bytes, 1 to max; 0 = none yet, after a wait of a second at most; negative = the
+	 *  end. */
+	ssize_t (*read)(void *state, char *buf, size_t max);
+	void (*close)(void *state); /* once, whether it was read to its end or not */
+	void *state;
+};
+
 struct api_response {
 	unsigned status;
 	json_t *body; /* owned; NULL = out of memory: http.c sends a fixed text */
@@ -48,6 +59,7 @@ struct api_response {
 	char *text;   /* owned; instead of body, of text_type */
 	size_t text_len;
 	const char *text_type;
+	struct api_stream stream; /* read != NULL: instead of body, of text_type */
 	bool www_authenticate;  /* with 401: a bearer token is wanted */
 	uint32_t retry_after_s; /* 0 = none */
 	char location[192];     /* "" = none */
@@ -62,6 +74,9 @@ void response_json(struct api_response *resp, unsigned status, json_t *body);
 
 /** Answer 200 with something else than JSON; takes over text (of malloc). type lives for ever. */
 void response_text(struct api_response *resp, const char *type, char *text, size_t len);
+
+/** Answer 200 with a stream, which is taken over. type lives for ever. */
+void response_stream(struct api_response *resp, const char *type, const struct api_stream *stream);
 
 /** {"items": items}; takes over items. */
 void response_items(struct api_response *resp, json_t *items);

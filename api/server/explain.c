@@ -61,9 +61,7 @@ static bool refuse(struct api_response *resp, const struct field_errors *errors)
 {
 	if (!errors->n)
 		return false;
-	problem_set(resp, 400, "query parameter %s: %s", errors->list[0].pointer + 1,
-		    errors->list[0].detail);
-	problem_add_errors(resp, errors);
+	problem_query(resp, errors);
 	return true;
 }
 

@@ -13,7 +13,7 @@ static const char *header(struct MHD_Connection *c, const char *name)
 /* Where one of these comes twice, another program on the way may believe the other one. */
 static const char *const once[] = {
 	"Host",		"Content-Length",   "Transfer-Encoding", "Origin",
-	"Content-Type", "Content-Encoding", "Authorization",
+	"Content-Type", "Content-Encoding", "Authorization", "Last-Event-ID",
 };
 
 struct headers_seen {

@@ -24,6 +24,7 @@
 #define CHANGES_MAX (CONNECTIONS_MAX / 2)
 /* For a request line and headers. Longer ones the library refuses itself. */
 #define HEAD_MAX (64u << 10)
+#define STREAM_PIECE ((size_t)16 << 10)
 #define OTHER_FILES 512u /* open ones, besides connections */
 
 /* The request that a connection is on, from its request line on. It belongs to the connection, not
@@ -182,9 +183,56 @@ static struct MHD_Response *make_response(struct api_response *resp)
 
 static const char *content_type(const struct api_response *resp)
 {
-	if (resp->text)
+	if (resp->text_type && !resp->problem)
 		return resp->text_type;
 	return resp->problem ? "application/problem+json" : "application/json";
+}
+
+/* A stream on its way. Waiting for what comes next has no deadline, but each piece that was given
+ * to the library has the one of any answer: a client that reads nothing is cut. */
+struct stream {
+	struct http_listener *listener;
+	unsigned connection;
+	struct api_stream source;
+};
+
+static ssize_t read_stream(void *cls, uint64_t pos, char *buf, size_t max)
+{
+	struct stream *s = cls;
+	struct connections *c = &s->listener->connections;
+	ssize_t n = 0;
+
+	(void)pos;
+	connections_move(c, s->connection, CONNECTION_STREAMING);
+	while (n == 0 && connections_alive(c, s->connection))
+		n = s->source.read(s->source.state, buf, max);
+	connections_move(c, s->connection, CONNECTION_ANSWERING);
+	return n > 0 ? n : MHD_CONTENT_READER_END_OF_STREAM;
+}
+
+static void close_stream(void *cls)
+{
+	struct stream *s = cls;
+
+	s->source.close(s->source.state);
+	free(s);
+}
+
+static struct MHD_Response *make_stream(struct http_listener *l, const struct incoming *in,
+					const struct api_stream *source)
+{
+	struct stream *s = malloc(sizeof(*s));
+
+	if (!s) {
+		source->close(source->state);
+		return NULL;
+	}
+	*s = (struct stream){l, (unsigned)(in - l->incoming), *source};
+	struct MHD_Response *r = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, STREAM_PIECE,
+								   read_stream, s, close_stream);
+	if (!r)
+		close_stream(s);
+	return r;
 }
 
 static bool add_headers(struct MHD_Response *r, const struct api_response *resp)
@@ -207,9 +255,11 @@ static bool add_headers(struct MHD_Response *r, const struct api_response *resp)
 	return ok;
 }
 
-static enum MHD_Result send_response(struct MHD_Connection *c, struct api_response *resp)
+static enum MHD_Result send_response(struct http_listener *l, struct MHD_Connection *c,
+				     const struct incoming *in, struct api_response *resp)
 {
-	struct MHD_Response *r = make_response(resp);
+	struct MHD_Response *r =
+		resp->stream.read ? make_stream(l, in, &resp->stream) : make_response(resp);
 
 	if (!r)
 		return MHD_NO;
@@ -231,6 +281,7 @@ static enum MHD_Result answer(struct http_listener *l, struct MHD_Connection *c,
 				  .content_type = header(c, "Content-Type"),
 				  .content_encoding = header(c, "Content-Encoding"),
 				  .authorization = header(c, "Authorization"),
+				  .last_event_id = header(c, "Last-Event-ID"),
 				  .over_unix_socket = l->socket.is_unix,
 				  .body = in->body,
 				  .body_len = in->len,
@@ -246,7 +297,7 @@ static enum MHD_Result answer(struct http_listener *l, struct MHD_Connection *c,
 		router_dispatch(api_routes, api_n_routes, &req, &resp);
 	}
 	enter_phase(l, in, CONNECTION_ANSWERING);
-	return send_response(c, &resp);
+	return send_response(l, c, in, &resp);
 }
 
 static enum MHD_Result on_request(void *cls, struct MHD_Connection *c, const char *url,
@@ -266,7 +317,7 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *c, const cha
 		if (head_accept(c, in->target_too_long, &resp))
 			return MHD_YES;
 		enter_phase(l, in, CONNECTION_ANSWERING);
-		return send_response(c, &resp);
+		return send_response(l, c, in, &resp);
 	}
 	if (*n_data) {
 		bool go_on = incoming_append(in, data, *n_data);

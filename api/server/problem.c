@@ -90,3 +90,10 @@ void problem_add_errors(struct api_response *resp, const struct field_errors *er
 		resp->body = NULL;
 	}
 }
+
+void problem_query(struct api_response *resp, const struct field_errors *errors)
+{
+	problem_set(resp, 400, "query parameter %s: %s", errors->list[0].pointer + 1,
+		    errors->list[0].detail);
+	problem_add_errors(resp, errors);
+}

@@ -11,6 +11,9 @@ void problem_set(struct api_response *resp, unsigned status, const char *fmt, ..
  *  parameter ("parameter" instead of "pointer"). */
 void problem_add_errors(struct api_response *resp, const struct field_errors *errors);
 
+/** Answer 400 because of the query: the first error's parameter in the sentence, and all listed. */
+void problem_query(struct api_response *resp, const struct field_errors *errors);
+
 /** A JSON string of text that a client may have chosen: bytes that are not UTF-8 become '?'. NULL
  *  without memory. */
 MUST_CHECK json_t *problem_text(const char *text);

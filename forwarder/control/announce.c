@@ -16,7 +16,14 @@ void announce_start(struct control *c)
 		    &(struct event_note){.kind = EVENT_start,
 					 .generation = c->generation,
 					 .values = {{"vips", c->n_vips}, {"flows", c->flows.n}}},
-		    "started with %u VIPs and %" PRIu32 " known flows", c->n_vips, c->flows.n);
+		    "started, with %" PRIu32 " known flows of %u VIP%s", c->flows.n, c->n_vips,
+		    c->n_vips == 1 ? "" : "s");
+}
+
+void control_announce_end(struct control *c)
+{
+	events_emit(c->events, &(struct event_note){.kind = EVENT_end}, "concuryd is ending");
+	events_close(c->events);
 }
 
 void announce_change(struct control *c, const struct control_request *r)
@@ -62,8 +69,9 @@ void announce_publish(struct control *c, const struct batch *b)
 						    {"flows_exact", n_late},
 						    {"build_us", c->stats.last_build_us},
 						    {"pause_us", c->stats.last_pause_us}}},
-		    "generation %" PRIu64 ": %u VIPs, the workers stood still for %" PRIu64 " us",
-		    c->generation, b->n, c->stats.last_pause_us);
+		    "generation %" PRIu64 " of %u VIP%s: the workers stood still for %" PRIu64
+		    " us",
+		    c->generation, b->n, b->n == 1 ? "" : "s", c->stats.last_pause_us);
 }
 
 void announce_gone(struct control *c, const char *vip, const char *dip, uint64_t n_flows)

@@ -251,5 +251,8 @@ void control_explain(struct control *c, const char *vip, const struct ip_addr *s
 /** What happens in control, and what others add; ends with control_free. Thread: any. */
 struct events *control_events(struct control *c);
 
+/** The last event, and the end of all waiting for more. Thread: main. */
+void control_announce_end(struct control *c);
+
 /** How full the flow table is. */
 void control_read_capacity(struct control *c, uint64_t *flows, uint64_t *capacity);

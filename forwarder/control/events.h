@@ -9,7 +9,8 @@
 
 /*           kind         a second  what it tells */
 #define EVENT_KINDS(X)                                                                             \
-	X(start, 0, "the forwarder has started, or is ending")                                     \
+	X(start, 0, "the forwarder has started")                                                   \
+	X(end, 0, "the forwarder is ending: the last event")                                       \
 	X(change, 0, "a change of the configuration was applied")                                  \
 	X(publish, 4, "a new snapshot was published")                                              \
 	X(health, 100, "a DIP's health, or what is made of it, has changed")                       \

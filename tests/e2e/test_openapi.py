@@ -135,6 +135,9 @@ def example_faults():
         if isinstance(node, dict) and "example" in node and "schema" in node:
             n += 1
             yield from faults_of(node["example"], node["schema"], path)
+        elif isinstance(node, dict) and "example" in node and "properties" in node:
+            n += 1
+            yield from faults_of(node["example"], node, path)
         elif isinstance(node, dict) and "examples" in node and "type" in node:
             for example in node["examples"]:
                 n += 1
@@ -238,8 +241,15 @@ def counter_faults():
     reasons = re.search(r"define DROP_REASONS\(X\)(.*?)\n\n", read("forwarder/worker/counters.h"),
                         re.S).group(1)
     yield from differ("Drops", properties("Drops"), set(re.findall(r"X\((\w+),", reasons)))
+    kinds = re.search(r"define EVENT_KINDS\(X\)(.*?)\n\n", read("forwarder/control/events.h"),
+                      re.S).group(1)
+    yield from differ("kinds of events", set(schema("Event")["properties"]["kind"]["enum"]),
+                      set(re.findall(r"X\((\w+),", kinds)))
     for name in ("Consistency", "Drops"):
         yield from differ(f"required of {name}", set(schema(name)["required"]), properties(name))
+
+
+NOT_JSON = {"/metrics": "text/plain", "/v1/events": "text/event-stream"}
 
 
 def operation_faults():
@@ -253,8 +263,8 @@ def operation_faults():
             for status, response in op["responses"].items():
                 content = resolve(response).get("content", {})
                 wanted = "application/json" if status[0] == "2" else "application/problem+json"
-                if path == "/metrics" and status == "200":
-                    wanted = "text/plain"
+                if status == "200":
+                    wanted = NOT_JSON.get(path, wanted)
                 if list(content) != [wanted]:
                     yield f"{method} {path} {status}: {list(content)}, not {wanted}"
 

@@ -264,6 +264,10 @@ void api_fake_context(struct api_context *api)
 	static const struct xsk_queue queues[] = {{"eth0", 0, 0, XDP_MODE_COPY},
 						  {"eth0", 1, 1, XDP_MODE_GENERIC}};
 
+	static struct events *events;
+	if (!events)
+		events = events_new("00000000deadbeef");
+
 	memset(api, 0, sizeof(*api));
 	api->backend = (struct api_backend){
 		.info = {.state_file = STATE_KEPT,
@@ -273,6 +277,7 @@ void api_fake_context(struct api_context *api)
 			 .cpus = cpus,
 			 .n_queues = 2,
 			 .queues = queues},
+		.events = events,
 		.change = change,
 		.read_vips = read_vips,
 		.free_vips = free_vips,
