@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/priority.h"
 #include "control/announce.h"
 
 #define EXPIRE_INTERVAL_MS 100u
@@ -171,6 +172,7 @@ static void *control_main(void *arg)
 {
 	struct control *c = arg;
 
+	(void)priority_raise(); /* workers wait for it while they are parked */
 	for (;;) {
 		pthread_mutex_lock(&c->mutex);
 		bool stop = c->stop;

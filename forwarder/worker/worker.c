@@ -42,6 +42,7 @@
 
 #include "base/clock.h"
 #include "base/fault.h"
+#include "base/priority.h"
 #include "worker/pipeline.h"
 
 /* Empty rounds before a worker sleeps: some ten microseconds. More would save wake-ups between
@@ -178,6 +179,7 @@ void worker_run(struct worker *w)
 
 static void *worker_main(void *arg)
 {
+	(void)priority_raise(); /* it forwards without, too */
 	worker_run(arg);
 	return NULL;
 }

@@ -4,6 +4,9 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/addr.h"
 #include "base/clock.h"
@@ -11,6 +14,7 @@
 #include "base/error.h"
 #include "base/hugemem.h"
 #include "base/log.h"
+#include "base/priority.h"
 #include "tests/unit/prng.h"
 #include "tests/unit/scarce_space.h"
 
@@ -228,6 +232,42 @@ START_TEST(test_error)
 }
 END_TEST
 
+static int niceness(void)
+{
+	return getpriority(PRIO_PROCESS, 0);
+}
+
+/* What a child finds wrong, by number; 0: nothing. It is raised before it loses its privileges, or
+ * not. */
+static int try_priority(bool raised)
+{
+	static const struct rlimit none = {0, 0};
+
+	if (setpriority(PRIO_PROCESS, 0, 0))
+		return 1;
+	if (raised && (priority_raise() || niceness() != PRIORITY_NICE))
+		return 2;
+	if (setrlimit(RLIMIT_NICE, &none) || setuid(65534))
+		return 3;
+	if (priority_raise() != (raised ? 0 : -EACCES))
+		return 4;
+	return niceness() == (raised ? PRIORITY_NICE : 0) ? 0 : 5;
+}
+
+START_TEST(test_priority)
+{
+	for (int raised = 0; raised < 2; raised++) {
+		int status;
+		pid_t child = fork();
+		ck_assert_int_ge(child, 0);
+		if (child == 0)
+			_exit(try_priority(raised));
+		ck_assert_int_eq(waitpid(child, &status, 0), child);
+		ck_assert_int_eq(status, 0);
+	}
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("base");
@@ -242,6 +282,7 @@ int main(void)
 	tcase_add_test(tc, test_log_limit);
 	tcase_add_test(tc, test_hugemem);
 	tcase_add_test(tc, test_error);
+	tcase_add_test(tc, test_priority);
 	suite_add_tcase(s, tc);
 	SRunner *sr = srunner_create(s);
 	srunner_run_all(sr, CK_NORMAL);

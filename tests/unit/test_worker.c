@@ -3,14 +3,19 @@
  * handled under a hold shows as a wrong value here, as a race under ThreadSanitizer, or as a use of
  * a freed snapshot under AddressSanitizer. */
 #include <check.h>
+#include <dirent.h>
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/priority.h"
 #include "tests/unit/frames.h"
 #include "tests/unit/scarce_memory.h"
 #include "tests/unit/steered_port.h"
@@ -254,6 +259,46 @@ START_TEST(test_stop_and_start_again)
 }
 END_TEST
 
+/* The niceness of our thread of that name; 100: there is none. */
+static int niceness_of(const char *thread)
+{
+	DIR *tasks = opendir("/proc/self/task");
+	int niceness = 100;
+
+	ck_assert_ptr_nonnull(tasks);
+	for (struct dirent *e; (e = readdir(tasks));) {
+		char path[64], name[32];
+		snprintf(path, sizeof(path), "/proc/self/task/%.16s/comm", e->d_name);
+		FILE *f = fopen(path, "r");
+		if (!f)
+			continue;
+		if (fgets(name, sizeof(name), f) && strncmp(name, thread, strlen(thread)) == 0)
+			niceness = getpriority(PRIO_PROCESS, (id_t)strtoul(e->d_name, NULL, 10));
+		fclose(f);
+	}
+	closedir(tasks);
+	return niceness;
+}
+
+START_TEST(test_runs_before_others)
+{
+	struct snapshot *s = set_up(STEADY);
+	int own = getpriority(PRIO_PROCESS, 0);
+
+	start();
+	for (unsigned k = 0; k < WORKERS; k++) {
+		char name[16];
+		wait_for_bursts(k, 1);
+		snprintf(name, sizeof(name), "worker-%u\n", workers[k]->id);
+		ck_assert_int_eq(niceness_of(name), PRIORITY_NICE);
+	}
+	for (unsigned k = 0; k < WORKERS; k++)
+		worker_stop(workers[k]);
+	ck_assert_int_eq(getpriority(PRIO_PROCESS, 0), own);
+	tear_down(s);
+}
+END_TEST
+
 /* A sleeper that nobody wakes but worker_stop. */
 START_TEST(test_stop_wakes)
 {
@@ -405,6 +450,7 @@ int main(void)
 	tcase_add_test(tc, test_round);
 	tcase_add_test(tc, test_not_started_is_parked);
 	tcase_add_test(tc, test_stop_and_start_again);
+	tcase_add_test(tc, test_runs_before_others);
 	tcase_add_test(tc, test_stop_wakes);
 	tcase_add_test(tc, test_asleep_is_parked);
 	tcase_add_test(tc, test_hold_before_sleep);
