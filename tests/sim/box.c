@@ -166,10 +166,13 @@ static void hops_unwatch(void *ctx, const struct ip_addr *a)
 /* A DIP is its own next hop; its MAC address bears the last two bytes of its address. */
 static void hops_get(void *ctx, const struct ip_addr *a, struct next_hop *hop, bool *has_route)
 {
-	(void)ctx;
-	*hop = (struct next_hop){.resolved = true,
+	const struct box *b = ctx;
+	unsigned number = a->b[14] * 256u + a->b[15];
+	unsigned fate = (number * 40503u + b->hops_salt) % 8;
+
+	*hop = (struct next_hop){.resolved = !b->hops_salt || fate != 0,
 				 .ifindex = 1,
-				 .mtu = 1500,
+				 .mtu = b->hops_salt && fate == 1 ? 1280 : 1500,
 				 .dst_mac = {2, 0xd1, 0, 0, a->b[14], a->b[15]},
 				 .src_mac = {2, 0, 0, 0, 0, 2}};
 	*has_route = true;
@@ -177,9 +180,12 @@ static void hops_get(void *ctx, const struct ip_addr *a, struct next_hop *hop, b
 
 static bool hops_poll(void *ctx, uint64_t now_ms)
 {
-	(void)ctx;
+	struct box *b = ctx;
+	bool changed = b->hops_changed;
+
 	(void)now_ms;
-	return false;
+	b->hops_changed = false;
+	return changed;
 }
 
 static int steer(void *ctx, const struct vip_match *m, struct error *err)
@@ -206,8 +212,8 @@ static struct port *port_new(const struct box *b)
 	struct port_mem_config pc = {.n_queues = 1,
 				     .n_ifaces = 1,
 				     .n_frames = 128,
-				     .frame_size = 512,
-				     .headroom = 128,
+				     .frame_size = 2048,
+				     .headroom = b->headroom,
 				     .tx_ring = b->tx_ring};
 	struct port *p = port_mem_new(&pc);
 
@@ -226,7 +232,8 @@ static void control_main(void *arg)
 		.workers = b->workers,
 		.state = b->state,
 		.persist = {.ctx = b, .submit = disk_submit, .poll = disk_poll, .done_fd = -1},
-		.next_hops = {.fd = -1,
+		.next_hops = {.ctx = b,
+			      .fd = -1,
 			      .watch = hops_watch,
 			      .unwatch = hops_unwatch,
 			      .get = hops_get,
@@ -239,6 +246,7 @@ static void control_main(void *arg)
 	struct control *c;
 	struct error err;
 
+	b->generation_at_start = boot.generation;
 	if (control_new(&cc, &boot, &c, &err)) {
 		fprintf(stderr, "control does not start: %s\n", err.message);
 		abort();
@@ -362,6 +370,18 @@ void box_run_worker(struct box *b, unsigned i, unsigned fuel)
 		routine_resume(b->worker_routines[i], fuel);
 }
 
+void box_call(struct box *b, struct queued_call *q)
+{
+	struct control *c = b->control;
+
+	pthread_mutex_lock(&c->mutex);
+	q->done = false;
+	q->next = c->calls;
+	c->calls = q;
+	control_wake(c);
+	pthread_mutex_unlock(&c->mutex);
+}
+
 void box_settle(struct box *b)
 {
 	uint64_t idle = b->n_idle;
@@ -386,6 +406,7 @@ struct box *box_new(uint64_t seed)
 	b->n_workers = 1;
 	b->n_flows = 4096;
 	b->tx_ring = 64;
+	b->headroom = 128;
 	b->polls_max = 2;
 	b->random = (struct prng){seed ^ 0x626f78u};
 	b->disk = (struct persist_state){.next_dip_uid = 1, .next_vip_uid = 1};

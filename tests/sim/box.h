@@ -3,7 +3,7 @@
  * same steps end in the same state. */
 #pragma once
 
-#include "control/control.h"
+#include "control/internal.h"
 #include "schema/store.h"
 #include "tests/sim/routine.h"
 #include "tests/unit/prng.h"
@@ -14,7 +14,7 @@ struct box {
 	/* what the next process starts with */
 	unsigned n_workers;
 	uint64_t n_flows;
-	unsigned tx_ring;
+	unsigned tx_ring, headroom;
 	bool sqlite; /* the store that production has, else one in memory */
 	/* the process, if there is one */
 	bool alive;
@@ -24,6 +24,7 @@ struct box {
 	struct routine *control_routine;
 	struct control *control; /* NULL while it boots */
 	bool stopping;
+	uint64_t generation_at_start; /* on disk */
 	uint64_t n_idle; /* times that control found nothing to do */
 	/* what outlives it */
 	char dir[64];
@@ -39,6 +40,9 @@ struct box {
 	int fail_commits; /* errno, 0 = they succeed */
 	unsigned polls_max;
 	unsigned n_commits;
+	/* next hops: which are not resolved, or have a smaller MTU */
+	unsigned hops_salt; /* 0: all are, and none has */
+	bool hops_changed;
 	struct prng random;
 };
 
@@ -56,6 +60,9 @@ void box_kill(struct box *b, bool reboot);
 /** Run control or a worker past `fuel` points. */
 void box_run_control(struct box *b, unsigned fuel);
 void box_run_worker(struct box *b, unsigned i, unsigned fuel);
+/** Have control run q->fn between two steps of its work, as it answers reads: then q->done. q stays valid
+ *  until then, or until the process ends. control must not be NULL. */
+void box_call(struct box *b, struct queued_call *q);
 /** Run all until control has booted and then twice had nothing to do. */
 void box_settle(struct box *b);
 

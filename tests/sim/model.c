@@ -7,7 +7,7 @@
 
 #define BURST_MS 20 /* a burst takes less */
 
-const char *const segment_names[] = {"SYN", "ACK", "DATA", "FIN", "RST", "UDP"};
+const char *const segment_names[] = {"SYN", "ACK", "DATA", "FIN", "RST", "UDP", "Initial"};
 
 static void wrong(struct model *m, const struct model_flow *f, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
@@ -80,6 +80,7 @@ static enum model_phase phase_after(enum model_phase was, bool opens, enum segme
 	case SEGMENT_RST:
 		return MODEL_CLOSING;
 	case SEGMENT_UDP:
+	case SEGMENT_INITIAL:
 		return MODEL_UDP;
 	default:
 		return MODEL_ESTABLISHED;
@@ -137,7 +138,7 @@ void model_packet(struct model *m, struct model_flow *f, const struct model_sent
 
 	enum model_phase phase = phase_after(f->phase, opens || moved || f->unlearned || f->unknown,
 					     s->segment, s->conf);
-	if (same_vip) { /* control may take it for the old one all the same */
+	if (same_vip || f->hidden) { /* control may take it for the old one all the same */
 		enum model_phase old = phase_after(f->phase, false, s->segment, s->conf);
 		if (timeout_ms(old, s->conf) < timeout_ms(phase, s->conf))
 			phase = old;
@@ -150,15 +151,16 @@ void model_packet(struct model *m, struct model_flow *f, const struct model_sent
 		f->unlearned |= news || f->unknown;
 	else
 		f->unlearned = false;
-	bool syn = s->segment == SEGMENT_SYN && s->conf->affinity == AFFINITY_FLOW;
-	bool told = !s->lost && s->now_ms > (syn ? f->syn_after_ms : f->told_after_ms);
+	bool opening = (s->segment == SEGMENT_SYN || s->segment == SEGMENT_INITIAL) &&
+		       s->conf->affinity == AFFINITY_FLOW;
+	bool told = !s->lost && s->now_ms > (opening ? f->syn_after_ms : f->told_after_ms);
 	if (!same_vip && f->dip) { /* its seen entry may be of a time when it came here before */
 		f->unknown = true;
 		f->told_after_ms = s->now_ms + s->view->refresh_ms;
 	} else if (told) {
 		f->unknown = false;
 	}
-	f->unsure = false;
+	f->unsure = f->hidden = false;
 	f->vip_uid = s->view->uid;
 	f->dip = s->dip;
 	f->last_ms = s->now_ms;
@@ -169,10 +171,12 @@ void model_dropped(struct model *m, struct model_flow *f, enum segment segment,
 		   const struct vip_conf *conf)
 {
 	const struct model_dip *d = &m->dips[f->dip];
-	enum model_phase phase = phase_after(f->phase, false, segment, conf);
+	bool opens = !f->dip && !f->hidden;
+	enum model_phase phase = phase_after(f->phase, opens, segment, conf);
 
-	if (timeout_ms(phase, conf) < timeout_ms(f->phase, conf))
+	if (opens || timeout_ms(phase, conf) < timeout_ms(f->phase, conf))
 		f->phase = phase;
+	f->hidden = true;
 	f->unsure |= d->may_be_down || d->may_go_s <= box_wall_s();
 }
 

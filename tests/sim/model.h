@@ -7,7 +7,16 @@
 #include "control/flows.h"
 #include "control/model.h"
 
-enum segment { SEGMENT_SYN, SEGMENT_ACK, SEGMENT_DATA, SEGMENT_FIN, SEGMENT_RST, SEGMENT_UDP };
+/* INITIAL: the datagram that opens a QUIC connection. */
+enum segment {
+	SEGMENT_SYN,
+	SEGMENT_ACK,
+	SEGMENT_DATA,
+	SEGMENT_FIN,
+	SEGMENT_RST,
+	SEGMENT_UDP,
+	SEGMENT_INITIAL
+};
 extern const char *const segment_names[];
 
 enum model_phase { MODEL_HALF_OPEN, MODEL_ESTABLISHED, MODEL_CLOSING, MODEL_UDP };
@@ -31,9 +40,10 @@ struct model_flow {
 	uint64_t epoch;   /* publishes before its last packet */
 	bool unlearned;   /* control was not told where it is */
 	bool unsure;      /* a record may have named a DIP that no packet reached */
+	bool hidden;      /* a packet may have been learned, and was then dropped */
 	bool unknown;     /* control has forgotten it; it is told again ... */
 	uint64_t told_after_ms; /* ... by a packet after that time, ... */
-	uint64_t syn_after_ms;  /* ... or a SYN after that: not one that was under way then */
+	uint64_t syn_after_ms;  /* ... or an opening one after that: not if it was under way then */
 };
 
 struct model {

@@ -39,6 +39,7 @@ struct outcome {
 	bool used;
 	pid_t pid;
 	uint64_t seed, packets, steps, checks, held, moved, dropped;
+	uint64_t drops[N_DROP_REASONS];
 	unsigned publishes, kills, reboots, answered, refused;
 	char fault[256];
 };
@@ -82,6 +83,7 @@ static void run(const struct options *o, uint64_t seed, struct outcome *out)
 				.answered = s->n_answered,
 				.refused = s->n_refused};
 	memcpy(out->fault, s->fault, sizeof(out->fault));
+	memcpy(out->drops, s->n_drops, sizeof(out->drops));
 	sim_free(s);
 }
 
@@ -127,6 +129,8 @@ static void add(struct outcome *sum, const struct outcome *o)
 	sum->held += o->held;
 	sum->moved += o->moved;
 	sum->dropped += o->dropped;
+	for (int i = 0; i < N_DROP_REASONS; i++)
+		sum->drops[i] += o->drops[i];
 	sum->publishes += o->publishes;
 	sum->kills += o->kills;
 	sum->reboots += o->reboots;
@@ -152,6 +156,10 @@ static void print_sum(const struct outcome *s, uint64_t n, double seconds)
 	       (unsigned long)s->publishes, (unsigned long)s->answered, (unsigned long)s->refused,
 	       (unsigned long)s->kills, (unsigned long)s->reboots, (unsigned long)s->held,
 	       (unsigned long)s->moved, (unsigned long)s->dropped, (unsigned long)s->checks);
+	printf("  drops, each foreseen:");
+	for (int i = 0; i < N_DROP_REASONS; i++)
+		printf(" %s %lu", drop_reason_name[i], (unsigned long)s->drops[i]);
+	printf("\n");
 }
 
 /* Runs until all are done, or one has failed. True if one failed. */

@@ -1,6 +1,7 @@
 /* One run: a box, its clients and its operators, and the oracle, one step at a time. */
 #pragma once
 
+#include "control/internal.h"
 #include "tests/sim/box.h"
 #include "tests/sim/model.h"
 
@@ -10,6 +11,8 @@
 #define SIM_PENDING 256
 #define SIM_REQUESTS 4
 #define SIM_TRACE 128
+#define SIM_INDEXES 64 /* DIP indexes of a VIP that are looked at */
+#define SIM_UIDS 4096
 
 /** A DIP as operators know it. */
 struct sim_dip {
@@ -41,10 +44,27 @@ struct sim_tuple {
 	unsigned flow; /* in sim.flows: tuples of one client may share one */
 };
 
+/* Frames that no VIP forwards, whatever its DIPs. */
+enum sim_odd {
+	ODD_NONE,
+	ODD_CUT,      /* shorter than its headers say */
+	ODD_VERSION,  /* neither 4 nor 6 */
+	ODD_FRAGMENT,
+	ODD_NOT_L4,
+	ODD_STRANGER, /* to an address that is no VIP's */
+	ODD_ARP,
+	ODD_TAGS,     /* three VLAN tags */
+	ODD_PARTS,    /* the first buffer of several */
+	N_ODDS
+};
+
 /** A packet that went in. */
 struct sim_packet {
 	uint16_t id, tuple;
 	enum segment segment;
+	enum sim_odd odd;
+	uint16_t len;    /* of the frame */
+	uint16_t l3_offset, l3_len;
 };
 
 struct sim_lane { /* to a worker */
@@ -52,6 +72,10 @@ struct sim_lane { /* to a worker */
 	unsigned first, n;
 	uint64_t n_received; /* of the worker's counter, as last seen */
 	unsigned n_undecided; /* received, but neither sent nor dropped yet */
+	/* what its counters must be, over the life of a process */
+	uint64_t rx_bytes, tx_packets, tx_bytes;
+	uint64_t drops[N_DROP_REASONS];
+	uint64_t maybe[N_DROP_REASONS]; /* more of that reason, or of learn_overflow */
 };
 
 struct sim_request {
@@ -63,7 +87,7 @@ struct sim_request {
 };
 
 struct sim_mood { /* how often what happens, of 10,000 steps; drawn for each run */
-	unsigned clients, control, worker, request, tick, leap, kill, reboot, disk;
+	unsigned clients, control, worker, request, tick, leap, kill, reboot, disk, hops, audit;
 };
 
 struct sim {
@@ -75,6 +99,7 @@ struct sim {
 	struct model *model;
 	struct sim_mood mood;
 	unsigned burst_max;
+	unsigned odd_share; /* one in so many frames is odd */
 	struct sim_vip vips[SIM_VIPS];
 	struct sim_tuple tuples[SIM_TUPLES];
 	unsigned n_tuples, n_hot;
@@ -83,9 +108,21 @@ struct sim {
 	struct sim_request requests[SIM_REQUESTS];
 	uint16_t next_packet, next_dip;
 	unsigned lane_salt; /* which worker gets which tuple */
+	/* while the process lives: to a DIP, by its number, and to a VIP, by its uid */
+	struct sim_traffic {
+		uint64_t packets, bytes;
+	} traffic[65536], vip_traffic[SIM_UIDS];
+	unsigned n_forgotten; /* flows */
+	struct consistency seen; /* as it was read last */
+	struct queued_call counters_call;
+	struct audit audit; /* the last one that was asked for */
+	bool auditing;
+	unsigned n_audits; /* before it */
 	uint64_t generation; /* last seen published */
 	bool resync;         /* operators must look what became of their requests */
 	unsigned n_kills, n_reboots, n_answered, n_refused, n_publishes, n_dropped; /* n_publishes: also the epoch */
+	uint64_t n_drops[N_DROP_REASONS];
+	uint64_t n_counter_checks;
 	bool trace; /* print what happens at once */
 	struct sim_event {
 		uint64_t step;
@@ -121,18 +158,25 @@ static inline bool sim_chance(struct sim *s, unsigned n)
 void traffic_init(struct sim *s);
 /** Clients send some packets. */
 void traffic_send(struct sim *s);
-/** Send one packet of a tuple into its worker's queue. */
-void traffic_inject(struct sim *s, unsigned tuple, enum segment segment);
-/** See what became of a worker's packets. */
-void traffic_collect(struct sim *s, unsigned worker);
-/** The process is gone, and what it held. */
-void traffic_killed(struct sim *s, bool rebooted);
 unsigned traffic_worker(const struct sim *s, unsigned tuple);
 /** The VIP's view that a tuple's packets meet now, or NULL. */
 const struct vip_view *traffic_view(const struct sim *s, const struct snapshot *snapshot,
 				    const struct sim_tuple *t);
 /** The VIP of sim.vips that a view is of, or NULL. */
 struct sim_vip *traffic_vip(struct sim *s, const struct vip_view *v);
+
+/* exits.c */
+/** See by which exit a worker's packets have left, and whether it is the one they must leave by. */
+void exits_collect(struct sim *s, unsigned worker);
+/** The process is gone, and what it held. */
+void exits_killed(struct sim *s, bool rebooted);
+
+/* counters.c */
+/** Have control compare its counters with what is so, as soon as it answers calls. */
+void counters_ask(struct sim *s);
+/** Ask for an audit. */
+void counters_audit(struct sim *s);
+void counters_killed(struct sim *s);
 
 /* operator.c */
 void operator_init(struct sim *s);

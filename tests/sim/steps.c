@@ -7,7 +7,6 @@
 #include <stdlib.h>
 
 #include "base/fault.h"
-#include "control/internal.h"
 #include "io/port_mem.h"
 
 static struct sim *noting; /* who is told of forgotten flows */
@@ -16,6 +15,8 @@ void fault_note_forgotten(const void *flow_slot)
 {
 	const struct flow_slot *slot = flow_slot;
 
+	if (noting)
+		noting->n_forgotten++;
 	for (unsigned i = 0; noting && i < noting->n_tuples; i++) {
 		struct model_flow *f = &noting->flows[i];
 		if (flow_key_equal(&f->key, &slot->key))
@@ -162,12 +163,13 @@ static void run_control(struct sim *s)
 		operator_resync(s);
 	sim_check_published(s);
 	operator_answers(s);
+	counters_ask(s);
 }
 
 static void run_worker(struct sim *s, unsigned w, unsigned fuel)
 {
 	box_run_worker(s->box, w, fuel);
-	traffic_collect(s, w);
+	exits_collect(s, w);
 }
 
 /* Time may pass only between bursts: no burst takes seconds. */
@@ -198,8 +200,9 @@ static void kill_process(struct sim *s, bool reboot)
 	box_kill(b, reboot);
 	s->n_kills += !reboot;
 	s->n_reboots += reboot;
-	traffic_killed(s, reboot);
+	exits_killed(s, reboot);
 	operator_killed(s);
+	counters_killed(s);
 	if (sim_chance(s, 3))
 		box_advance_ms(prng_below(&s->random, 60000));
 	if (sim_chance(s, 3))
@@ -217,6 +220,13 @@ static void set_disk(struct sim *s)
 	s->box->polls_max = prng_below(&s->random, 8);
 	sim_event(s, "the disk: error %ld, at most %ld polls", s->box->fail_commits,
 		  s->box->polls_max, 0, 0);
+}
+
+static void set_hops(struct sim *s)
+{
+	s->box->hops_salt = prng_below(&s->random, 3) * prng_below(&s->random, 1000);
+	s->box->hops_changed = true;
+	sim_event(s, "next hops: salt %ld", s->box->hops_salt, 0, 0, 0);
 }
 
 bool sim_step(struct sim *s)
@@ -241,6 +251,10 @@ bool sim_step(struct sim *s)
 		kill_process(s, true);
 	else if ((dice -= m->reboot) < m->disk)
 		set_disk(s);
+	else if ((dice -= m->disk) < m->hops)
+		set_hops(s);
+	else if ((dice -= m->hops) < m->audit)
+		counters_audit(s);
 	else
 		run_worker(s, prng_below(&s->random, s->box->n_workers), draw_fuel(s));
 	if (s->model->fault[0])
@@ -255,16 +269,20 @@ static void draw_mood(struct sim *s)
 	struct prng *r = &s->random;
 
 	s->mood = (struct sim_mood){.clients = 800 + prng_below(r, 800),
-				    .control = 500 + prng_below(r, 3000),
+				    .control = sim_chance(s, 4) ? 60 : 500 + prng_below(r, 3000),
 				    .request = 40 + prng_below(r, 200),
 				    .tick = 50 + prng_below(r, 400),
 				    .leap = 5 + prng_below(r, 60),
 				    .kill = sim_chance(s, 3) ? 0 : prng_below(r, 12),
 				    .reboot = sim_chance(s, 2) ? 0 : prng_below(r, 4),
-				    .disk = sim_chance(s, 2) ? 0 : prng_below(r, 20)};
+				    .disk = sim_chance(s, 2) ? 0 : prng_below(r, 20),
+				    .hops = sim_chance(s, 2) ? 0 : prng_below(r, 20),
+				    .audit = 1 + prng_below(r, 20)};
 	s->burst_max = sim_chance(s, 4) ? 2 : 1 + prng_below(r, 24);
 	s->box->n_workers = 1 + prng_below(r, BOX_WORKERS_MAX);
+	s->odd_share = 8 + prng_below(r, 40);
 	s->box->tx_ring = sim_chance(s, 4) ? 8 : 64;
+	s->box->headroom = sim_chance(s, 8) ? 24 : 128; /* room for an outer IPv4 header alone */
 	s->box->n_flows = sim_chance(s, 4) ? 64 + prng_below(r, 128) : 1024;
 	s->box->sqlite = s->seed % 10 == 9;
 }

@@ -1,6 +1,5 @@
-/* Clients: what they send, and what became of it. */
+/* Clients: who they are, and what they send. */
 #include <arpa/inet.h>
-#include <assert.h>
 #include <string.h>
 
 #include "io/port_mem.h"
@@ -74,38 +73,111 @@ struct sim_vip *traffic_vip(struct sim *s, const struct vip_view *v)
 
 /* --- sending ------------------------------------------------------------------------------- */
 
-void traffic_inject(struct sim *s, unsigned tuple, enum segment segment)
+/* A payload that begins like a QUIC Initial packet: version 1, connection ids of 8 bytes. */
+static void write_initial(uint8_t *payload)
+{
+	static const uint8_t header[] = {0xc3, 0, 0, 0, 1, 8};
+
+	memcpy(payload, header, sizeof(header));
+}
+
+static void spoil(struct frames_spec *spec, enum sim_odd odd)
+{
+	switch (odd) {
+	case ODD_FRAGMENT:
+		spec->v4_frag = 0x2000; /* more fragments */
+		spec->n_exts = 1;
+		spec->exts[0] = IPPROTO_FRAGMENT;
+		break;
+	case ODD_NOT_L4:
+		spec->proto = ip_addr_is_v4(&spec->src) ? IPPROTO_ICMP : IPPROTO_ICMPV6;
+		break;
+	case ODD_STRANGER:
+		spec->dst.b[15] ^= 0x40;
+		break;
+	case ODD_TAGS:
+		spec->n_vlans = 3;
+		break;
+	case ODD_CUT:
+		spec->no_min = true;
+		break;
+	default:
+		break;
+	}
+}
+
+/* The frame of a packet; sets its lengths. */
+static void build(struct sim *s, const struct sim_tuple *t, struct sim_packet *p, uint8_t *buf)
 {
 	static const uint8_t flags[] = {[SEGMENT_SYN] = FRAMES_SYN,
 					[SEGMENT_ACK] = FRAMES_ACK,
 					[SEGMENT_DATA] = FRAMES_ACK | FRAMES_PSH,
 					[SEGMENT_FIN] = FRAMES_ACK | FRAMES_FIN,
 					[SEGMENT_RST] = FRAMES_RST,
-					[SEGMENT_UDP] = 0};
-	static uint8_t buf[FRAMES_MAX];
-	struct sim_tuple *t = &s->tuples[tuple];
-	unsigned w = traffic_worker(s, tuple);
-	struct sim_lane *lane = &s->lanes[w];
+					[SEGMENT_INITIAL] = 0};
+	bool large =
+		p->segment == SEGMENT_INITIAL || (p->segment == SEGMENT_DATA && sim_chance(s, 64));
 	struct frames_spec spec = {.src = t->src,
 				   .dst = s->vips[t->vip].conf.match.address,
 				   .sport = t->sport,
 				   .dport = t->dport,
 				   .proto = t->proto,
-				   .tcp_flags = flags[segment],
-				   .payload_len = segment == SEGMENT_DATA ? 8 : 0,
-				   .ip_id = s->next_packet,
-				   .flow_label = s->next_packet};
+				   .tcp_flags = flags[p->segment],
+				   .n_vlans = sim_chance(s, 16) ? 1 + prng_below(&s->random, 2) : 0,
+				   .ip_id = p->id,
+				   .flow_label = p->id};
+
+	if (large)
+		spec.payload_len = 1200 + prng_below(&s->random, 80);
+	else if (p->segment == SEGMENT_DATA || p->segment == SEGMENT_UDP)
+		spec.payload_len = 8;
+	if (sim_chance(s, 16)) {
+		spec.n_exts = 1;
+		spec.exts[0] = IPPROTO_DSTOPTS;
+	}
+	spoil(&spec, p->odd);
+	uint32_t len = frames_build(buf, &spec);
+	if (p->segment == SEGMENT_INITIAL)
+		write_initial(buf + len - spec.payload_len);
+	p->l3_offset = (uint16_t)(14 + 4 * spec.n_vlans);
+	if (p->odd == ODD_CUT)
+		len -= 1 + prng_below(&s->random, 8);
+	else if (p->odd == ODD_VERSION)
+		buf[p->l3_offset] ^= 0x70;
+	else if (p->odd == ODD_ARP)
+		memcpy(buf + p->l3_offset - 2, (const uint8_t[]){0x08, 0x06}, 2);
+	const uint8_t *ip = buf + p->l3_offset;
+	p->l3_len =
+		(uint16_t)(ip_addr_is_v4(&t->src) ? ip[2] << 8 | ip[3] : 40 + (ip[4] << 8 | ip[5]));
+	p->len = (uint16_t)len;
+}
+
+/* Send one packet of a tuple into its worker's queue. */
+static void inject(struct sim *s, unsigned tuple, enum segment segment)
+{
+	static uint8_t buf[FRAMES_MAX];
+	struct sim_tuple *t = &s->tuples[tuple];
+	unsigned w = traffic_worker(s, tuple);
+	struct port *port = s->box->ports[w];
+	struct sim_lane *lane = &s->lanes[w];
+	struct sim_packet p = {.id = s->next_packet, .tuple = (uint16_t)tuple, .segment = segment};
 
 	if (lane->n == SIM_PENDING)
 		return;
-	uint32_t len = frames_build(buf, &spec);
-	if (port_mem_inject(s->box->ports[w], 0, 0, buf, len) != 0)
+	if (sim_chance(s, s->odd_share))
+		p.odd = 1 + prng_below(&s->random, N_ODDS - 1);
+	build(s, t, &p, buf);
+	int rc = p.odd == ODD_PARTS ? port_mem_inject_more(port, 0, 0, buf, p.len)
+				    : port_mem_inject(port, 0, 0, buf, p.len);
+	if (rc != 0)
 		return;
-	lane->pending[(lane->first + lane->n++) % SIM_PENDING] = (struct sim_packet){
-		.id = s->next_packet++, .tuple = (uint16_t)tuple, .segment = segment};
+	lane->pending[(lane->first + lane->n++) % SIM_PENDING] = p;
+	s->next_packet++;
 	s->n_packets++;
-	sim_event(s, "tuple %ld sends segment %ld to worker %ld (packet %ld)", tuple, segment, w,
-		  s->next_packet - 1);
+	sim_event(s, "tuple %ld sends segment %ld (odd: %ld), packet %ld", tuple, segment, p.odd,
+		  p.id);
+	if (p.odd)
+		return;
 	t->last = segment;
 	t->open = segment != SEGMENT_RST && (t->open || segment == SEGMENT_SYN);
 }
@@ -116,7 +188,7 @@ static enum segment next_segment(struct sim *s, const struct sim_tuple *t)
 	unsigned dice = prng_below(&s->random, 100);
 
 	if (t->proto == IPPROTO_UDP)
-		return SEGMENT_UDP;
+		return dice < 96 ? SEGMENT_UDP : SEGMENT_INITIAL;
 	if (!t->open)
 		return dice < 80   ? SEGMENT_SYN
 		       : dice < 90 ? SEGMENT_ACK
@@ -144,147 +216,6 @@ void traffic_send(struct sim *s)
 	for (unsigned i = 0; i < n; i++) {
 		bool hot = !sim_chance(s, 8);
 		unsigned tuple = prng_below(&s->random, hot ? s->n_hot : s->n_tuples);
-		traffic_inject(s, tuple, next_segment(s, &s->tuples[tuple]));
-	}
-}
-
-/* --- what became of it --------------------------------------------------------------------- */
-
-/* Packet number and DIP of a sent frame, which may have an outer header. */
-static void read_sent(const uint8_t *b, uint16_t *id, uint16_t *dip)
-{
-	const uint8_t *ip = b + 14;
-
-	*dip = (uint16_t)(b[4] << 8 | b[5]);
-	if (b[12] == 0x08 && ip[9] == IPPROTO_IPIP)
-		ip += 20;
-	else if (b[12] == 0x86 && ip[6] == IPPROTO_IPV6)
-		ip += 40;
-	*id = b[12] == 0x08 ? (uint16_t)(ip[4] << 8 | ip[5]) : (uint16_t)(ip[2] << 8 | ip[3]);
-}
-
-static void drop_first(struct sim *s, struct sim_lane *lane)
-{
-	struct sim_packet *p = &lane->pending[lane->first];
-	const struct sim_tuple *t = &s->tuples[p->tuple];
-
-	model_dropped(s->model, &s->flows[t->flow], p->segment, &s->vips[t->vip].conf);
-	s->n_dropped++;
-	lane->first = (lane->first + 1) % SIM_PENDING;
-	lane->n--;
-	lane->n_undecided--;
-}
-
-/* A record of the flow may have been lost about now, and a clock step ago. */
-static bool record_lost(const struct worker *w, uint64_t hash)
-{
-	uint32_t lost = atomic_load(&w->learn.lost_ms[loss_bucket(hash)]);
-
-	return lost && (uint32_t)box_now_ms() - lost <= 20;
-}
-
-static void packet_sent(struct sim *s, unsigned worker, const struct sim_packet *p, uint16_t dip)
-{
-	struct worker *w = s->box->workers[worker];
-	const struct snapshot *snapshot = atomic_load(&w->snapshot);
-	const struct sim_tuple *t = &s->tuples[p->tuple];
-	const struct vip_view *v = traffic_view(s, snapshot, t);
-	struct sim_vip *vip = traffic_vip(s, v);
-	struct model_flow *f = &s->flows[t->flow];
-
-	if (!vip) {
-		sim_wrong(s, "a packet was sent to a VIP that there is not");
-		return;
-	}
-	struct model_sent sent = {.segment = p->segment,
-				  .dip = dip,
-				  .lost = record_lost(w, flow_key_hash(&f->key, v->seed)),
-				  .now_ms = box_now_ms(),
-				  .view = v,
-				  .epoch = s->n_publishes,
-				  .conf = &vip->conf};
-	model_packet(s->model, f, &sent);
-	f->vip = (unsigned)(vip - s->vips);
-	sim_event(s, "packet %ld of tuple %ld went to DIP %ld (%ld: a record was lost)", p->id,
-		  p->tuple, dip, sent.lost);
-}
-
-static uint64_t counted_drops(const struct worker_counters *c)
-{
-	uint64_t n = 0;
-
-	for (int i = 0; i < N_DROP_REASONS; i++)
-		n += counter_read(&c->drops[i]);
-	return n;
-}
-
-void traffic_collect(struct sim *s, unsigned worker)
-{
-	struct sim_lane *lane = &s->lanes[worker];
-	struct port *port = s->box->ports[worker];
-	const struct worker_counters *c = s->box->workers[worker]->counters;
-	uint64_t received = counter_read(&c->rx[0].packets);
-	uint8_t buf[512];
-
-	lane->n_undecided += (unsigned)(received - lane->n_received);
-	lane->n_received = received;
-	if (lane->n_undecided == 0 || port_mem_n_held(port) != 0)
-		return; /* in the middle of a burst */
-	while (port_mem_take(port, 0, buf, sizeof(buf)) != 0) {
-		uint16_t id, dip;
-		read_sent(buf, &id, &dip);
-		while (lane->n_undecided && lane->pending[lane->first].id != id)
-			drop_first(s, lane);
-		if (!lane->n_undecided) {
-			sim_wrong(s, "packet %u came out that did not go in", id);
-			return;
-		}
-		packet_sent(s, worker, &lane->pending[lane->first], dip);
-		lane->first = (lane->first + 1) % SIM_PENDING;
-		lane->n--;
-		lane->n_undecided--;
-	}
-	while (lane->n_undecided)
-		drop_first(s, lane);
-	if (received != counter_read(&c->tx[0].packets) + counted_drops(c))
-		sim_wrong(s, "worker %u: %lu received, %lu sent, %lu dropped", worker,
-			  (unsigned long)received, (unsigned long)counter_read(&c->tx[0].packets),
-			  (unsigned long)counted_drops(c));
-}
-
-/* --- the end of a process ------------------------------------------------------------------ */
-
-static bool pin_on_disk(const struct persist_state *d, const struct model_flow *f)
-{
-	for (unsigned i = 0; i < d->n_vips; i++) {
-		const struct persist_vip *v = &d->vips[i];
-		for (uint32_t k = 0; v->uid == f->vip_uid && k < v->n_pins; k++) {
-			if (!flow_key_equal(&v->pins[k].key, &f->key))
-				continue;
-			for (unsigned j = 0; j < v->n_dips; j++) {
-				const uint8_t *a = v->dips[j].conf.address.b;
-				if (v->dips[j].index == v->pins[k].dip)
-					return f->dip == (a[14] << 8 | a[15]);
-			}
-		}
-	}
-	return false;
-}
-
-void traffic_killed(struct sim *s, bool rebooted)
-{
-	for (unsigned w = 0; w < BOX_WORKERS_MAX; w++) {
-		struct sim_lane *lane = &s->lanes[w];
-		lane->n_undecided = lane->n;
-		while (lane->n)
-			drop_first(s, lane);
-		lane->n_received = 0;
-	}
-	for (unsigned i = 0; i < s->n_tuples; i++) {
-		if (rebooted)
-			model_rebooted(&s->flows[i], pin_on_disk(&s->box->disk, &s->flows[i]),
-				       !s->box->sqlite);
-		else
-			model_killed(&s->flows[i]);
+		inject(s, tuple, next_segment(s, &s->tuples[tuple]));
 	}
 }
