@@ -3,9 +3,9 @@
 # Debian packages: to build and run, and (besides) to test.
 RUN_PACKAGES := gcc make pkg-config clang llvm bpftool libc6-dev linux-libc-dev libxdp-dev libbpf-dev \
 	libelf-dev zlib1g-dev libmnl-dev libmicrohttpd-dev libjansson-dev libsqlite3-dev \
-	libcurl4-gnutls-dev libgnutls28-dev iproute2 ethtool procps util-linux curl jq nginx-light
-TEST_PACKAGES := check python3 python3-yaml wrk iperf3 iputils-ping clang-format clang-tidy cppcheck \
-	libclang-rt-14-dev openssl prometheus spin
+	libyaml-dev libcurl4-gnutls-dev libgnutls28-dev iproute2 ethtool procps util-linux curl jq nginx-light
+TEST_PACKAGES := check python3 python3-yaml python3-jsonschema wrk iperf3 iputils-ping clang-format \
+	clang-tidy cppcheck libclang-rt-14-dev openssl prometheus spin
 
 BUILD ?= build
 V ?= 0
@@ -39,8 +39,8 @@ SUPPORT_SRC := $(filter-out $(UNIT_SRC),$(wildcard tests/unit/*.c)) \
 # The simulation has its own objects: with faults to switch on, and with small sizes.
 SIM_PROGRAMS := sim scenarios
 SIM_SRC := $(wildcard forwarder/base/*.c forwarder/lookup/*.c forwarder/packet/*.c forwarder/worker/*.c \
-	forwarder/control/*.c schema/*.c tests/sim/*.c) forwarder/io/port_mem.c tests/unit/frames.c \
-	tests/unit/mem_store.c tests/unit/world.c
+	forwarder/control/*.c tests/sim/*.c) $(filter-out schema/openapi.c,$(wildcard schema/*.c)) \
+	forwarder/io/port_mem.c tests/unit/frames.c tests/unit/mem_store.c tests/unit/world.c
 SIM_WRAP := malloc calloc realloc free aligned_alloc posix_memalign eventfd close
 SIM := $(patsubst %,$(BUILD)/sim/%,$(SIM_PROGRAMS))
 MAIN_SRC := $(wildcard forwarder/main.c forwarder/actions.c)
@@ -54,8 +54,7 @@ SKEL := $(patsubst forwarder/io/%.bpf.c,$(BUILD)/gen/%.skel.h,$(BPF_SRC))
 TEST_BPF := $(patsubst %.bpf.c,$(BUILD)/%.bpf.o,$(TEST_BPF_SRC))
 UNIT := $(patsubst tests/unit/%.c,$(BUILD)/unit/%,$(UNIT_SRC))
 BENCH := $(patsubst tests/bench/%.c,$(BUILD)/bench/%,$(BENCH_SRC))
-EXPERIMENT_PROGRAMS := simulated wire flood crowd
-EXPERIMENT := $(EXPERIMENT_PROGRAMS:%=$(BUILD)/experiment/%)
+EXPERIMENT := $(addprefix $(BUILD)/experiment/,simulated wire flood)
 BIN := $(BUILD)/bin/concuryd
 AGENT := $(BUILD)/bin/concury-agent
 CTL := $(BUILD)/bin/concuryctl
@@ -110,7 +109,20 @@ $(call obj,$(filter forwarder/io/%,$(LIB_SRC))): | $(SKEL)
 
 # .incbin is invisible to -MMD.
 $(BUILD)/obj/schema/migrations.o: $(wildcard schema/migrations/*.sql)
-$(BUILD)/obj/schema/migrations.o: LTO := # top-level assembly does not survive it
+$(BUILD)/obj/schema/openapi.o: $(BUILD)/gen/openapi.json
+# Top-level assembly does not survive it.
+$(BUILD)/obj/schema/migrations.o $(BUILD)/obj/schema/openapi.o: LTO :=
+
+# The API's description: written in YAML, served in JSON.
+$(BUILD)/tool/yaml2json: schema/tool/yaml2json.c
+	$(call say,CC,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) -std=gnu11 -O1 -D_GNU_SOURCE $(WARN) -o $@ $< -lyaml -ljansson
+
+$(BUILD)/gen/openapi.json: schema/openapi.yaml $(BUILD)/tool/yaml2json
+	$(call say,JSON,$@)
+	@mkdir -p $(@D)
+	$(Q)$(BUILD)/tool/yaml2json $< > $@
 
 $(BUILD)/%.bpf.o: %.bpf.c
 	$(call say,BPF,$<)
@@ -141,7 +153,7 @@ $(EXPERIMENT): $(BUILD)/experiment/%: $(call obj,$(EXPERIMENT_SRC)) $(SUPPORT) $
 	$(call say,LD,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS) -fno-lto -o $@ $(call obj,tests/experiment/$*.c) \
-		$(call obj,$(filter-out $(EXPERIMENT_PROGRAMS:%=tests/experiment/%.c),$(EXPERIMENT_SRC))) $(SUPPORT) $(LIB) $(LDLIBS)
+		$(call obj,$(filter-out %/simulated.c %/wire.c %/flood.c,$(EXPERIMENT_SRC))) $(SUPPORT) $(LIB) $(LDLIBS)
 
 # Not compiled for link-time optimization: the linker must see each call that it wraps.
 $(BUILD)/sim-obj/%.o: %.c

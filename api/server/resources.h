@@ -29,5 +29,6 @@ void audit_post(struct api_request *req, struct api_response *resp);
 void events_get(struct api_request *req, struct api_response *resp);
 void metrics_get(struct api_request *req, struct api_response *resp);
 void explain_get(struct api_request *req, struct api_response *resp);
+void openapi_get(struct api_request *req, struct api_response *resp);
 void livez_get(struct api_request *req, struct api_response *resp);
 void readyz_get(struct api_request *req, struct api_response *resp);

@@ -28,6 +28,7 @@ const struct route api_routes[] = {
 	{"GET", "/v1/explain", explain_get, "vip src sport dport protocol"},
 	{"GET", "/v1/events", events_get, "since kind vip"},
 	{"GET", "/metrics", metrics_get, NULL},
+	{"GET", "/openapi.json", openapi_get, NULL},
 	{"GET", "/livez", livez_get, NULL},
 	{"GET", "/readyz", readyz_get, NULL},
 };

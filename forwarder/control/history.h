@@ -11,7 +11,7 @@
 #include "control/persist.h"
 
 #define HISTORY_ENTRIES_MAX 10000
-#define HISTORY_BYTES_MAX (16u << 20)
+#define HISTORY_BYTES_MAX (32u << 20)
 
 struct history;
 
