@@ -54,7 +54,8 @@ SKEL := $(patsubst forwarder/io/%.bpf.c,$(BUILD)/gen/%.skel.h,$(BPF_SRC))
 TEST_BPF := $(patsubst %.bpf.c,$(BUILD)/%.bpf.o,$(TEST_BPF_SRC))
 UNIT := $(patsubst tests/unit/%.c,$(BUILD)/unit/%,$(UNIT_SRC))
 BENCH := $(patsubst tests/bench/%.c,$(BUILD)/bench/%,$(BENCH_SRC))
-EXPERIMENT := $(addprefix $(BUILD)/experiment/,simulated wire flood)
+EXPERIMENT_PROGRAMS := simulated wire flood crowd
+EXPERIMENT := $(EXPERIMENT_PROGRAMS:%=$(BUILD)/experiment/%)
 BIN := $(BUILD)/bin/concuryd
 AGENT := $(BUILD)/bin/concury-agent
 CTL := $(BUILD)/bin/concuryctl
@@ -153,7 +154,7 @@ $(EXPERIMENT): $(BUILD)/experiment/%: $(call obj,$(EXPERIMENT_SRC)) $(SUPPORT) $
 	$(call say,LD,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS) -fno-lto -o $@ $(call obj,tests/experiment/$*.c) \
-		$(call obj,$(filter-out %/simulated.c %/wire.c %/flood.c,$(EXPERIMENT_SRC))) $(SUPPORT) $(LIB) $(LDLIBS)
+		$(call obj,$(filter-out $(EXPERIMENT_PROGRAMS:%=tests/experiment/%.c),$(EXPERIMENT_SRC))) $(SUPPORT) $(LIB) $(LDLIBS)
 
 # Not compiled for link-time optimization: the linker must see each call that it wraps.
 $(BUILD)/sim-obj/%.o: %.c
