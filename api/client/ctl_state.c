@@ -93,7 +93,10 @@ static void print_traffic(struct ctl *c, const json_t *vips)
 		ctl_table_add(t, "(all)");
 		ctl_table_count(t, v, "packets");
 		ctl_table_bytes(t, v, "bytes");
-		json_array_foreach(json_object_get(v, "dips"), k, d) add_traffic(t, "", d);
+		json_array_foreach(json_object_get(v, "dips"), k, d)
+		{
+			add_traffic(t, "", d);
+		}
 	}
 	ctl_table_print(t, c->out, "no VIPs");
 }

@@ -53,8 +53,10 @@ static uint64_t sum_rate(const json_t *before, const json_t *now, const char *na
 	const json_t *i;
 	size_t k;
 
-	json_array_foreach(now, k, i) sum +=
-		rate(find(before, "name", ctl_text(i, "name")), i, name, ms);
+	json_array_foreach(now, k, i)
+	{
+		sum += rate(find(before, "name", ctl_text(i, "name")), i, name, ms);
+	}
 	return sum;
 }
 
@@ -64,8 +66,11 @@ static uint64_t drops_rate(const json_t *before, const json_t *now, uint64_t ms)
 	const char *reason;
 	json_t *n;
 
-	json_object_foreach(json_object_get(now, "drops"), reason, n) sum +=
-		rate(json_object_get(before, "drops"), json_object_get(now, "drops"), reason, ms);
+	json_object_foreach(json_object_get(now, "drops"), reason, n)
+	{
+		sum += rate(json_object_get(before, "drops"), json_object_get(now, "drops"), reason,
+			    ms);
+	}
 	return sum;
 }
 

@@ -1,6 +1,5 @@
-/* Each check prints one line for what it found, and under it the command that mends it. Three
- * ranks: ok, note (works, but slower or not as meant), and blocks (concuryd would not start, or no
- * packet would get through). What belongs to one interface is in preflight_iface.c.
+/* Each check adds one finding for what it looked at. What belongs to one interface is in
+ * preflight_iface.c and preflight_queues.c, the way to backends in preflight_dips.c.
  *
  * Reverse-path filters are not looked at: VIP packets never reach the kernel of this machine. */
 #include "control/preflight.h"
@@ -11,6 +10,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/utsname.h>
@@ -36,7 +36,7 @@ static bool read_line(const char *path, char *buf, size_t size)
 	return ok;
 }
 
-static void check_kernel(const struct preflight *p, struct report *r)
+static void check_kernel(const struct preflight *p, struct findings *r)
 {
 	struct utsname u;
 	unsigned major = 0, minor = 0;
@@ -52,6 +52,46 @@ static void check_kernel(const struct preflight *p, struct report *r)
 			     "kernel: %s, but 5.18 or later is needed", u.release);
 	else
 		report_ok(r, "kernel: %s", u.release);
+}
+
+static void check_xdp_sockets(const struct preflight *p, struct findings *r)
+{
+	int fd = socket(AF_XDP, SOCK_RAW | SOCK_CLOEXEC, 0);
+
+	(void)p;
+	if (fd < 0 && errno == EAFNOSUPPORT)
+		report_block(r, "apt-get install linux-image-amd64 && reboot",
+			     "kernel: built without AF_XDP sockets (CONFIG_XDP_SOCKETS)");
+	if (fd >= 0)
+		close(fd);
+}
+
+static void check_bpf(const struct preflight *p, struct findings *r)
+{
+	char line[32];
+
+	(void)p;
+	if (read_line("/proc/sys/net/core/bpf_jit_enable", line, sizeof(line)) && line[0] == '0')
+		report_note(r, "sysctl -w net.core.bpf_jit_enable=1",
+			    "BPF: programs are interpreted, each packet costs several times more");
+	report_ok(r, "BPF: no bpffs is needed, the program stays with its interface");
+}
+
+/* How packets reach the workers; what a faster way lacks is in the log of the start. */
+static void check_modes(const struct preflight *p, struct findings *r)
+{
+	for (unsigned i = 0; i < p->n_queues; i++) {
+		const struct xsk_queue *q = &p->queues[i];
+		if (i && !strcmp(q->iface, q[-1].iface) && q->mode == q[-1].mode)
+			continue;
+		if (q->mode == XDP_MODE_GENERIC)
+			report_note(r, NULL,
+				    "%s: generic XDP: the kernel makes an skb of each packet "
+				    "first; the log of the start says why",
+				    q->iface);
+		else
+			report_ok(r, "%s: XDP mode %s", q->iface, xdp_mode_name(q->mode));
+	}
 }
 
 static uint64_t effective_capabilities(void)
@@ -88,7 +128,7 @@ int preflight_privileges(struct error *err)
 	return error_set(err, -EPERM, PRIVILEGES_FAULT ": " PRIVILEGES_FIX);
 }
 
-static void check_privileges(const struct preflight *p, struct report *r)
+static void check_privileges(const struct preflight *p, struct findings *r)
 {
 	(void)p;
 	if (has_privileges())
@@ -97,7 +137,7 @@ static void check_privileges(const struct preflight *p, struct report *r)
 		report_block(r, PRIVILEGES_FIX, PRIVILEGES_FAULT);
 }
 
-static void check_locked_memory(const struct preflight *p, struct report *r)
+static void check_locked_memory(const struct preflight *p, struct findings *r)
 {
 	struct rlimit limit;
 
@@ -112,7 +152,7 @@ static void check_locked_memory(const struct preflight *p, struct report *r)
 			     (unsigned long long)limit.rlim_cur / 1024);
 }
 
-static void check_huge_pages(const struct preflight *p, struct report *r)
+static void check_huge_pages(const struct preflight *p, struct findings *r)
 {
 	char line[128];
 	unsigned long n_free = 0;
@@ -131,7 +171,7 @@ static void check_huge_pages(const struct preflight *p, struct report *r)
 			    thp ? "transparent ones are used" : "and transparent ones are off");
 }
 
-static void check_cores(const struct preflight *p, struct report *r)
+static void check_cores(const struct preflight *p, struct findings *r)
 {
 	cpu_set_t set;
 	unsigned n;
@@ -154,7 +194,7 @@ static const char *parent(const char *path, char *buf)
 }
 
 /* The start makes the state directory, but not what it lies in. */
-static bool check_state_place(const struct preflight *p, const char *dir, struct report *r)
+static bool check_state_place(const struct preflight *p, const char *dir, struct findings *r)
 {
 	char fix[PATH_MAX + 64];
 	struct stat st;
@@ -178,7 +218,7 @@ static bool check_state_place(const struct preflight *p, const char *dir, struct
 	return true;
 }
 
-static void check_state_dir(const struct preflight *p, struct report *r)
+static void check_state_dir(const struct preflight *p, struct findings *r)
 {
 	char buf[PATH_MAX];
 	char fix[64];
@@ -212,7 +252,7 @@ static void check_state_dir(const struct preflight *p, struct report *r)
 }
 
 /* Another concuryd holds the database, and knows its VIPs. */
-static void note_running(const struct preflight *p, struct report *r)
+static void note_running(const struct preflight *p, struct findings *r)
 {
 	const char *listen = p->listen ? p->listen : "ADDR:PORT";
 	bool is_unix = !strncmp(listen, "unix:", 5);
@@ -227,7 +267,7 @@ static void note_running(const struct preflight *p, struct report *r)
 		    p->database);
 }
 
-static void check_database(const struct preflight *p, struct report *r)
+static void check_database(const struct preflight *p, struct findings *r)
 {
 	char buf[PATH_MAX];
 	char fix[2 * PATH_MAX + 64];
@@ -268,7 +308,7 @@ static const char *first_usable(const struct preflight *p)
 }
 
 /* Nobody answers ARP or ND for a VIP unless the kernel does, or a router is told the way. */
-static void check_vips(const struct preflight *p, struct report *r)
+static void check_vips(const struct preflight *p, struct findings *r)
 {
 	const char *ifname = first_usable(p);
 	struct own_addresses own;
@@ -294,17 +334,39 @@ static void check_vips(const struct preflight *p, struct report *r)
 	own_addresses_free(&own);
 }
 
+void preflight_look(const struct preflight *p, struct findings *out)
+{
+	/* start: only a start needs it. The running one has given up privileges, and has its
+	 * memory. */
+	static const struct {
+		void (*look)(const struct preflight *, struct findings *);
+		bool start;
+	} checks[] = {
+		{check_kernel, false},	     {check_xdp_sockets, true}, {check_privileges, true},
+		{check_locked_memory, true}, {check_huge_pages, false}, {check_cores, false},
+		{check_state_dir, true},     {check_database, true},	{check_bpf, false},
+		{preflight_ifaces, false},   {check_modes, false},	{check_vips, false},
+		{preflight_dips, false},
+	};
+
+	*out = (struct findings){.n = 0};
+	for (size_t i = 0; i < ARRAY_LEN(checks); i++)
+		if (!p->running || !checks[i].start)
+			checks[i].look(p, out);
+}
+
 unsigned preflight_run(const struct preflight *p, FILE *out)
 {
-	static void (*const checks[])(const struct preflight *, struct report *) = {
-		check_kernel,	  check_privileges, check_locked_memory,
-		check_huge_pages, check_cores,	    check_state_dir,
-		check_database,	  preflight_ifaces, check_vips,
-	};
-	struct report r = {.out = out};
+	struct findings f;
 
-	for (size_t i = 0; i < ARRAY_LEN(checks); i++)
-		checks[i](p, &r);
-	fprintf(out, "%u blocking, %u to note\n", r.n_blocking, r.n_notes);
-	return r.n_blocking;
+	preflight_look(p, &f);
+	unsigned n_blocking = f.n_of[FINDING_BLOCKS];
+	for (unsigned i = 0; i < f.n; i++) {
+		fprintf(out, "%-7s %s\n", finding_rank_name(f.list[i].rank), f.list[i].text);
+		if (f.list[i].command)
+			fprintf(out, "        mend: %s\n", f.list[i].command);
+	}
+	fprintf(out, "%u blocking, %u to note\n", n_blocking, f.n_of[FINDING_NOTE]);
+	findings_free(&f);
+	return n_blocking;
 }

@@ -14,7 +14,7 @@
 
 struct iface {
 	const struct preflight *p;
-	struct report *r;
+	struct findings *r;
 	struct xsk_iface dev;
 	int fd; /* a socket for ioctls */
 };
@@ -94,32 +94,10 @@ static void check_program(struct iface *i)
 			  x.generic ? "generic" : "native");
 }
 
-static void check_offloads(struct iface *i)
+void preflight_ifaces(const struct preflight *p, struct findings *r)
 {
-	struct ethtool_value flags = {.cmd = ETHTOOL_GFLAGS};
-	struct ifreq req;
-	char fix[64];
-
-	if (ask(i, SIOCETHTOOL, &flags, &req))
-		return;
-	if (flags.data & ETH_FLAG_LRO) {
-		snprintf(fix, sizeof(fix), "ethtool -K %s lro off", i->dev.name);
-		report_block(i->r, fix,
-			     "%s: LRO is on; drivers refuse XDP with it, or merge packets",
-			     i->dev.name);
-	}
-	if (flags.data & ETH_FLAG_RXVLAN) {
-		snprintf(fix, sizeof(fix), "ethtool -K %s rxvlan off", i->dev.name);
-		report_note(i->r, fix,
-			    "%s: the card takes VLAN tags off; needed off where VIPs are tagged",
-			    i->dev.name);
-	}
-}
-
-void preflight_ifaces(const struct preflight *p, struct report *r)
-{
-	static void (*const checks[])(struct iface *) = {check_link, check_driver,  check_queues,
-							 check_mtu,  check_program, check_offloads};
+	static void (*const checks[])(struct iface *) = {check_link, check_driver, check_queues,
+							 check_mtu, check_program};
 	struct iface i = {.p = p, .r = r, .fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)};
 	struct error err;
 
@@ -132,6 +110,7 @@ void preflight_ifaces(const struct preflight *p, struct report *r)
 		}
 		for (size_t c = 0; c < ARRAY_LEN(checks); c++)
 			checks[c](&i);
+		preflight_queues(p, &i.dev, i.fd, r);
 	}
 	if (i.fd >= 0)
 		close(i.fd);

@@ -1,0 +1,218 @@
+/* The way to each backend: a route that leaves by a served interface, a neighbour that answers, and
+ * room for the largest packet, with the header in front where it is tunnelled. Neighbours that are
+ * not known yet are asked for all at once, and then given some time. */
+#include <errno.h>
+#include <net/if.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "control/neighbor_rtnl.h"
+#include "control/own_addresses.h"
+#include "control/preflight_report.h"
+#include "io/netdev.h"
+
+#define ANSWER_MS 1500u /* the kernel asks once a second */
+#define LOOK_MS 50u
+#define CLIENTS_MTU 1500u /* the largest packet that clients are taken to send: the Internet's */
+
+#define NUD_KNOWN (NUD_PERMANENT | NUD_NOARP | NUD_REACHABLE | NUD_STALE | NUD_DELAY | NUD_PROBE)
+
+struct way {
+	const struct preflight_dip *dip;
+	bool asked; /* for the neighbour */
+	bool known; /* it answers */
+	struct rtnl_route route;
+	unsigned mtu; /* of the way; 0 = not known */
+};
+
+struct search {
+	const struct preflight *p;
+	struct findings *r;
+	struct rtnl rtnl;
+	struct own_addresses own;
+	unsigned mtu; /* the largest packet that may come */
+	unsigned n_good;
+};
+
+/* --- routes --------------------------------------------------------------------------------------
+ */
+
+static void find_mtu(struct search *s)
+{
+	struct xsk_iface dev;
+	struct error err;
+
+	for (unsigned i = 0; i < s->p->n_ifaces; i++)
+		if (!netdev_read(s->p->ifaces[i], &dev, &err) && dev.mtu > s->mtu)
+			s->mtu = dev.mtu < CLIENTS_MTU ? dev.mtu : CLIENTS_MTU;
+}
+
+static bool is_served(const struct search *s, const char *name)
+{
+	for (unsigned i = 0; i < s->p->n_ifaces; i++)
+		if (!strcmp(s->p->ifaces[i], name))
+			return true;
+	return !s->p->n_ifaces;
+}
+
+static void report_no_route(struct search *s, const struct way *w, const char *vip, const char *a)
+{
+	char fix[128];
+
+	if (own_addresses_have(&s->own, &w->dip->address)) {
+		report_note(
+			s->r, NULL,
+			"DIP %s/%s: %s is this host's own address, packets cannot be sent there",
+			vip, w->dip->id, a);
+		return;
+	}
+	snprintf(fix, sizeof(fix), "ip route add %s via ROUTER    (or: dev IF)", a);
+	report_note(s->r, fix, "DIP %s/%s: there is no route to %s", vip, w->dip->id, a);
+}
+
+/* False: there is none that packets can take, and it was said. */
+static bool find_route(struct search *s, struct way *w)
+{
+	const char *vip = s->p->vips[w->dip->vip].id;
+	char a[IP_ADDR_STRLEN], name[IF_NAMESIZE], fix[128];
+	struct rtnl_link link;
+
+	ip_addr_format(&w->dip->address, a);
+	if (rtnl_get_route(&s->rtnl, &w->dip->address, &w->route) ||
+	    !if_indextoname((unsigned)w->route.ifindex, name)) {
+		report_no_route(s, w, vip, a);
+		return false;
+	}
+	if (!is_served(s, name)) {
+		snprintf(fix, sizeof(fix), "start concuryd with --interface %s too", name);
+		report_note(s->r, fix, "DIP %s/%s: %s is reached by %s, which is not served", vip,
+			    w->dip->id, a, name);
+		return false;
+	}
+	if (!rtnl_get_link(&s->rtnl, w->route.ifindex, &link))
+		w->mtu = w->route.mtu && w->route.mtu < link.mtu ? w->route.mtu : link.mtu;
+	return true;
+}
+
+static void check_mtu(struct search *s, const struct way *w)
+{
+	const struct vip_conf *vip = &s->p->vips[w->dip->vip];
+	unsigned outer = vip->mode != VIP_IPIP ? 0 : ip_addr_is_v4(&w->dip->address) ? 20 : 40;
+	unsigned wanted = s->mtu + outer;
+	char name[IF_NAMESIZE] = "IF", fix[160];
+
+	if (!w->mtu || w->mtu >= wanted || !s->mtu)
+		return;
+	if_indextoname((unsigned)w->route.ifindex, name);
+	snprintf(fix, sizeof(fix),
+		 "ip link set dev %s mtu %u    (and so at the switch and the backend; or lower the "
+		 "clients' to %u)",
+		 name, wanted, w->mtu - outer);
+	report_note(s->r, fix,
+		    "DIP %s/%s: the way there takes %u bytes, so packets over %u%s are dropped",
+		    vip->id, w->dip->id, w->mtu, w->mtu - outer,
+		    outer ? ", without the header put in front," : "");
+}
+
+/* --- neighbours ----------------------------------------------------------------------------------
+ */
+
+static bool is_known(struct search *s, const struct way *w)
+{
+	struct rtnl_neigh n;
+
+	return !rtnl_get_neigh(&s->rtnl, w->route.ifindex, &w->route.via, &n) &&
+	       (n.state & NUD_KNOWN);
+}
+
+/* Ask for those that are not known; returns how many that are. */
+static unsigned ask_neighbors(struct search *s, struct way *ways, unsigned n)
+{
+	unsigned n_asked = 0;
+
+	for (unsigned i = 0; i < n; i++) {
+		struct way *w = &ways[i];
+		w->known = w->dip->has_mac || is_known(s, w);
+		w->asked = !w->known &&
+			   !rtnl_use_neigh(&s->rtnl, w->route.ifindex, &w->route.via, false);
+		n_asked += w->asked;
+	}
+	return n_asked;
+}
+
+static void await_neighbors(struct search *s, struct way *ways, unsigned n)
+{
+	const struct timespec pause = {.tv_nsec = LOOK_MS * 1000000L};
+	unsigned left = ask_neighbors(s, ways, n);
+
+	for (unsigned ms = 0; left && ms < ANSWER_MS; ms += LOOK_MS) {
+		nanosleep(&pause, NULL);
+		for (unsigned i = 0; i < n; i++) {
+			if (!ways[i].asked || ways[i].known || !is_known(s, &ways[i]))
+				continue;
+			ways[i].known = true;
+			left--;
+		}
+	}
+}
+
+static void report_neighbor(struct search *s, const struct way *w)
+{
+	char a[IP_ADDR_STRLEN], via[IP_ADDR_STRLEN], name[IF_NAMESIZE] = "IF", fix[224];
+
+	ip_addr_format(&w->dip->address, a);
+	ip_addr_format(&w->route.via, via);
+	if_indextoname((unsigned)w->route.ifindex, name);
+	snprintf(
+		fix, sizeof(fix),
+		"ip neighbour flush to %s dev %s; ping -c 3 %s    (is it up, and on that segment?)",
+		via, name, via);
+	report_note(s->r, fix, "DIP %s/%s: %s%s does not answer %s on %s",
+		    s->p->vips[w->dip->vip].id, w->dip->id, via,
+		    ip_addr_equal(&w->route.via, &w->dip->address) ? "" : ", the router before it,",
+		    ip_addr_is_v4(&w->route.via) ? "ARP" : "neighbour discovery", name);
+}
+
+/* --- the whole -----------------------------------------------------------------------------------
+ */
+
+static void look_at(struct search *s, struct way *ways)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < s->p->n_dips; i++) {
+		ways[n] = (struct way){.dip = &s->p->dips[i]};
+		n += find_route(s, &ways[n]);
+	}
+	await_neighbors(s, ways, n);
+	for (unsigned i = 0; i < n; i++) {
+		check_mtu(s, &ways[i]);
+		if (ways[i].known)
+			s->n_good++;
+		else
+			report_neighbor(s, &ways[i]);
+	}
+}
+
+void preflight_dips(const struct preflight *p, struct findings *r)
+{
+	struct search s = {.p = p, .r = r};
+	struct error err;
+
+	if (!p->n_dips)
+		return;
+	if (rtnl_open(&s.rtnl, &err)) {
+		report_note(r, NULL, "DIPs: %s", err.message);
+		return;
+	}
+	struct way *ways = calloc(p->n_dips, sizeof(*ways));
+	bool own = own_addresses_read(&s.own) == 0;
+	find_mtu(&s);
+	if (ways && own)
+		look_at(&s, ways);
+	if (s.n_good)
+		report_ok(r, "DIPs: %u of %u can be reached", s.n_good, p->n_dips);
+	free(ways);
+	own_addresses_free(&s.own);
+	rtnl_close(&s.rtnl);
+}
