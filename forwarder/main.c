@@ -15,19 +15,20 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "actions.h"
+#include "api/server/auth.h"
 #include "api/server/http.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "control/options.h"
 #include "control/preflight.h"
 #include "control/watch.h"
 #include "io/netdev.h"
 #include "io/xdp_probe.h"
-#include "schema/store.h"
+#include "schema/store_tokens.h"
 
 #define TICK_MS 1000u
 
-_Static_assert(OPTIONS_LISTEN_MAX <= LISTENERS_MAX, "every --listen gets a listener");
+_Static_assert(2 * OPTIONS_LISTEN_MAX <= LISTENERS_MAX, "every --listen gets a listener");
 
 /* --- the daemon ----------------------------------------------------------------------------------
  */
@@ -82,14 +83,54 @@ static int check_interfaces(const struct options *o, struct error *err)
 	return rc;
 }
 
+static int open_listeners(struct daemon *d, struct error *err)
+{
+	const struct options *o = d->options;
+	const struct http_config c = {.n = o->n_listen,
+				      .listen = o->listen,
+				      .n_read_only = o->n_listen_read_only,
+				      .listen_read_only = o->listen_read_only};
+
+	return http_open(&c, &d->http, err);
+}
+
+static int put_token(void *ctx, const struct store_token *t, struct error *err)
+{
+	return store_put_token(ctx, t, err);
+}
+
+static int remove_token(void *ctx, const char *id, struct error *err)
+{
+	return store_delete_token(ctx, id, err);
+}
+
+/* Who may ask; refuses listeners where that would be anybody. */
+static int open_auth(struct daemon *d, struct error *err)
+{
+	struct auth_config c = {.store = {d->store, put_token, remove_token},
+				.token_file = d->options->token_file};
+	struct store_token *tokens = calloc(STORE_TOKENS_MAX, sizeof(*tokens));
+	int rc = -ENOMEM;
+
+	if (tokens)
+		rc = store_load_tokens(d->store, tokens, &c.n_tokens, err);
+	else
+		error_set(err, rc, "no memory");
+	c.tokens = tokens;
+	if (!rc)
+		rc = auth_new(&c, &d->api.auth, err);
+	free(tokens);
+
+	d->api.n_cors_origins = d->options->n_cors_origins;
+	d->api.cors_origins = d->options->cors_origins;
+	return rc ? rc : http_check(d->http, d->api.auth, err);
+}
+
 static int open_database(struct daemon *d, struct persist_state *boot, struct error *err)
 {
-	const char *path = d->options->database;
-
-	/* The default directory is made; a mistyped one of the operator's own is not. */
-	if (!strcmp(path, OPTIONS_DATABASE) && mkdir(OPTIONS_DATABASE_DIR, 0750) && errno != EEXIST)
-		return error_set(err, -errno, "%s: %s", OPTIONS_DATABASE_DIR, strerror(errno));
-	int rc = store_open(path, &d->store, err);
+	int rc = action_open_store(d->options, &d->store, err);
+	if (!rc)
+		rc = open_auth(d, err);
 	return rc ? rc : store_load(d->store, boot, err);
 }
 
@@ -160,7 +201,7 @@ static int prepare(struct daemon *d, struct error *err)
 	if (!rc)
 		rc = check_interfaces(d->options, err);
 	if (!rc)
-		rc = http_open(d->options->listen, d->options->n_listen, &d->http, err);
+		rc = open_listeners(d, err);
 	if (rc)
 		return rc;
 	rc = open_database(d, &boot, err);
@@ -274,6 +315,7 @@ static void stop(struct daemon *d)
 		worker_free(d->workers[i]);
 	state_file_close(d->state);
 	xsk_close(d->xsk);
+	auth_free(d->api.auth);
 	store_close(d->store);
 	if (d->link_events >= 0)
 		close(d->link_events);
@@ -378,64 +420,6 @@ static int run(const struct options *o)
 	return 0;
 }
 
-/* --- the other actions ---------------------------------------------------------------------------
- */
-
-static int detach(const struct options *o)
-{
-	struct error err;
-	int status = 0;
-
-	for (unsigned i = 0; i < o->n_ifaces; i++) {
-		if (!steer_detach(o->ifaces[i], &err)) {
-			log_info("concuryd",
-				 "%s: steer is detached: packets of VIPs reach this host's kernel "
-				 "now (a concuryd that still runs serves them no longer)",
-				 o->ifaces[i]);
-			continue;
-		}
-		log_error("concuryd", "%s", err.message);
-		status = 1;
-	}
-	return status;
-}
-
-static int check(const struct options *o)
-{
-	struct preflight p = {.n_ifaces = o->n_ifaces,
-			      .ifaces = o->ifaces,
-			      .database = o->database,
-			      .state_dir = o->state_dir,
-			      .n_workers = (unsigned)o->n_workers,
-			      .n_flows = o->n_flows,
-			      .listen = o->listen[0]};
-	struct persist_state boot = {0};
-	struct vip_conf *vips = NULL;
-	struct store *store = NULL;
-	struct error err = {""};
-	int rc = 0;
-
-	if (access(o->database, F_OK) == 0) {
-		rc = store_open(o->database, &store, &err);
-		if (!rc)
-			rc = store_load(store, &boot, &err);
-	}
-	if (rc)
-		p.database_fault = err.message;
-	p.database_in_use = rc == -EBUSY;
-	if (!rc && boot.n_vips)
-		vips = calloc(boot.n_vips, sizeof(*vips));
-	for (; vips && p.n_vips < boot.n_vips; p.n_vips++)
-		vips[p.n_vips] = boot.vips[p.n_vips].conf;
-	p.vips = vips;
-	unsigned n_blocking = preflight_run(&p, stdout);
-	free(vips);
-	if (!rc)
-		persist_state_free(&boot);
-	store_close(store);
-	return n_blocking ? 1 : 0;
-}
-
 int main(int argc, char **argv)
 {
 	struct options o;
@@ -451,9 +435,11 @@ int main(int argc, char **argv)
 	case ACTION_VERSION:
 		return puts("concuryd " CONCURY_VERSION) < 0;
 	case ACTION_DETACH:
-		return detach(&o);
+		return action_detach(&o);
+	case ACTION_INIT_TOKEN:
+		return action_init_token(&o);
 	case ACTION_CHECK:
-		return check(&o);
+		return action_check(&o);
 	default:
 		return run(&o);
 	}

@@ -22,14 +22,14 @@
 #define CHECKPOINT_IDLE_MS 500
 #define CHECKPOINT_FRAMES 4096 /* 64 MiB */
 
-/* A change of agents, which is no publish: it waits on its caller's stack for its turn. */
-struct agent_write {
-	const struct persist_agent *put; /* NULL: delete */
-	const char *id;
+/* A write that is no publish: it waits on its caller's stack for its turn. */
+struct aside {
+	store_write write;
+	const void *arg;
 	int result;
 	bool done;
 	struct error error;
-	struct agent_write *next;
+	struct aside *next;
 };
 
 enum commit_phase { COMMIT_IDLE, COMMIT_WAITING, COMMIT_RUNNING, COMMIT_DONE };
@@ -47,7 +47,7 @@ struct store {
 	const struct persist_txn *txn;
 	int result;
 	struct error error;
-	struct agent_write *agent_writes;
+	struct aside *asides;
 	pthread_cond_t written;
 };
 
@@ -61,11 +61,11 @@ static bool wait_for_work(struct store *s)
 	until.tv_nsec += CHECKPOINT_IDLE_MS * 1000000L;
 	until.tv_sec += until.tv_nsec / 1000000000L;
 	until.tv_nsec %= 1000000000L;
-	while (s->phase != COMMIT_WAITING && !s->agent_writes && !s->stop) {
+	while (s->phase != COMMIT_WAITING && !s->asides && !s->stop) {
 		if (!s->db.wal_frames)
 			pthread_cond_wait(&s->wake, &s->lock);
 		else if (pthread_cond_timedwait(&s->wake, &s->lock, &until) == ETIMEDOUT)
-			return s->phase == COMMIT_WAITING || s->agent_writes || s->stop;
+			return s->phase == COMMIT_WAITING || s->asides || s->stop;
 	}
 	return true;
 }
@@ -76,10 +76,20 @@ static void checkpoint(struct store *s)
 	s->failed = false;
 }
 
+/* With the lock held. */
+static void end_commit(struct store *s, int result)
+{
+	const uint64_t one = 1;
+
+	s->result = result;
+	s->phase = COMMIT_DONE;
+	if (write(s->done_fd, &one, sizeof(one)) != (ssize_t)sizeof(one))
+		assert(!"an eventfd with room refuses a write");
+}
+
 /* With the lock held, which is given up meanwhile. */
 static void commit(struct store *s)
 {
-	const uint64_t one = 1;
 	const struct persist_txn *txn = s->txn;
 	struct error error = {""};
 	int rc;
@@ -89,22 +99,18 @@ static void commit(struct store *s)
 	rc = store_db_commit(&s->db, txn, &error);
 	s->failed = rc < 0;
 	pthread_mutex_lock(&s->lock);
-	s->result = rc < 0 ? rc : 1;
 	s->error = error;
-	s->phase = COMMIT_DONE;
-	if (write(s->done_fd, &one, sizeof(one)) != (ssize_t)sizeof(one))
-		assert(!"an eventfd with room refuses a write");
+	end_commit(s, rc < 0 ? rc : 1);
 }
 
 /* With the lock held, which is given up meanwhile. */
-static void write_agent(struct store *s)
+static void write_aside(struct store *s)
 {
-	struct agent_write *w = s->agent_writes;
+	struct aside *w = s->asides;
 
-	s->agent_writes = w->next;
+	s->asides = w->next;
 	pthread_mutex_unlock(&s->lock);
-	w->result = w->put ? store_db_put_agent(&s->db, w->put, &w->error)
-			   : store_db_delete_agent(&s->db, w->id, &w->error);
+	w->result = w->write(&s->db, w->arg, &w->error);
 	if (w->result < 0 && w->result != -ENOENT)
 		s->failed = true;
 	pthread_mutex_lock(&s->lock);
@@ -122,8 +128,8 @@ static void *store_main(void *arg)
 
 		if (work && s->phase == COMMIT_WAITING)
 			commit(s);
-		else if (work && s->agent_writes)
-			write_agent(s);
+		else if (work && s->asides)
+			write_aside(s);
 		else if (work)
 			break; /* stop */
 		if (!work || s->failed || s->db.wal_frames > CHECKPOINT_FRAMES) {
@@ -136,11 +142,9 @@ static void *store_main(void *arg)
 	return NULL;
 }
 
-static int thread_start(struct store *s)
+static void make_locks(struct store *s)
 {
 	pthread_condattr_t attr;
-	sigset_t all, old;
-	int rc;
 
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
@@ -148,14 +152,26 @@ static int thread_start(struct store *s)
 	pthread_cond_init(&s->wake, &attr);
 	pthread_cond_init(&s->written, NULL);
 	pthread_condattr_destroy(&attr);
+}
+
+/* With the lock held. The thread is made by the first write, so that it is born with no more rights
+ * than the process has by then. */
+static int thread_start(struct store *s, struct error *err)
+{
+	sigset_t all, old;
+	int rc;
+
+	if (s->started)
+		return 0;
 	sigfillset(&all); /* signals are the main thread's */
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	rc = pthread_create(&s->thread, NULL, store_main, s);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	s->started = rc == 0;
-	if (s->started)
-		pthread_setname_np(s->thread, "store");
-	return -rc;
+	if (!s->started)
+		return error_set(err, -EIO, "database %s: no thread: %s", s->db.path, strerror(rc));
+	pthread_setname_np(s->thread, "store");
+	return 0;
 }
 
 int store_open(const char *path, struct store **out, struct error *err)
@@ -165,15 +181,11 @@ int store_open(const char *path, struct store **out, struct error *err)
 
 	if (!s)
 		return error_set(err, -ENOMEM, "database %s: no memory", path);
+	make_locks(s);
 	s->done_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	rc = s->done_fd < 0 ? -errno : store_db_open(&s->db, path, err);
 	if (s->done_fd < 0)
 		error_set(err, rc, "database %s: no eventfd: %s", path, strerror(-rc));
-	if (rc == 0) {
-		rc = thread_start(s);
-		if (rc < 0)
-			error_set(err, rc, "database %s: no thread: %s", path, strerror(-rc));
-	}
 	if (rc < 0) {
 		store_close(s);
 		return rc;
@@ -200,6 +212,9 @@ static void store_submit(void *ctx, const struct persist_txn *txn)
 	assert(s->phase == COMMIT_IDLE);
 	s->txn = txn;
 	s->phase = COMMIT_WAITING;
+	int rc = thread_start(s, &s->error);
+	if (rc < 0)
+		end_commit(s, rc);
 	pthread_cond_signal(&s->wake);
 	pthread_mutex_unlock(&s->lock);
 }
@@ -224,32 +239,48 @@ static int store_poll(void *ctx, struct error *err)
 	return rc;
 }
 
-static int wait_for_agent_write(struct store *s, struct agent_write *w, struct error *err)
+int store_run_aside(struct store *s, store_write write, const void *arg, struct error *err)
 {
+	struct aside w = {.write = write, .arg = arg};
+
 	pthread_mutex_lock(&s->lock);
-	w->next = s->agent_writes;
-	s->agent_writes = w;
-	pthread_cond_signal(&s->wake);
-	while (!w->done)
-		pthread_cond_wait(&s->written, &s->lock);
+	w.result = thread_start(s, &w.error);
+	if (!w.result) {
+		w.next = s->asides;
+		s->asides = &w;
+		pthread_cond_signal(&s->wake);
+		while (!w.done)
+			pthread_cond_wait(&s->written, &s->lock);
+	}
 	pthread_mutex_unlock(&s->lock);
-	if (w->result < 0 && err)
-		*err = w->error;
-	return w->result;
+	if (w.result < 0 && err)
+		*err = w.error;
+	return w.result;
+}
+
+static int put_agent(struct store_db *d, const void *arg, struct error *err)
+{
+	return store_db_put_agent(d, arg, err);
+}
+
+static int delete_agent(struct store_db *d, const void *arg, struct error *err)
+{
+	return store_db_delete_agent(d, arg, err);
 }
 
 static int store_put_agent(void *ctx, const struct persist_agent *a, struct error *err)
 {
-	struct agent_write w = {.put = a};
-
-	return wait_for_agent_write(ctx, &w, err);
+	return store_run_aside(ctx, put_agent, a, err);
 }
 
 static int store_delete_agent(void *ctx, const char *id, struct error *err)
 {
-	struct agent_write w = {.id = id};
+	return store_run_aside(ctx, delete_agent, id, err);
+}
 
-	return wait_for_agent_write(ctx, &w, err);
+struct store_db *store_db_of(struct store *s)
+{
+	return &s->db;
 }
 
 struct persist store_persist(struct store *s)
@@ -272,10 +303,10 @@ void store_close(struct store *s)
 		pthread_cond_signal(&s->wake);
 		pthread_mutex_unlock(&s->lock);
 		pthread_join(s->thread, NULL);
-		pthread_cond_destroy(&s->wake);
-		pthread_cond_destroy(&s->written);
-		pthread_mutex_destroy(&s->lock);
 	}
+	pthread_cond_destroy(&s->wake);
+	pthread_cond_destroy(&s->written);
+	pthread_mutex_destroy(&s->lock);
 	store_db_close(&s->db);
 	if (s->done_fd >= 0)
 		close(s->done_fd);

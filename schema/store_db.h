@@ -26,6 +26,8 @@ enum store_statement {
 
 #define STORE_STAMP_BYTES 64 /* database id and generation, as text */
 
+struct store;
+
 struct store_db {
 	sqlite3 *db;
 	char *path;
@@ -72,6 +74,21 @@ MUST_CHECK int store_db_commit(struct store_db *d, const struct persist_txn *txn
 MUST_CHECK int store_db_put_agent(struct store_db *d, const struct persist_agent *a,
 				  struct error *err);
 MUST_CHECK int store_db_delete_agent(struct store_db *d, const char *id, struct error *err);
+
+/** Reopen the database for writing if need be, and see that it still has its name: before any write. 0,
+ *  -EROFS, -ENOSPC, -EIO. */
+MUST_CHECK int store_db_check_file(struct store_db *d, struct error *err);
+
+/** A write that is no publish: 0 or a negative errno, with err set. */
+typedef int (*store_write)(struct store_db *d, const void *arg, struct error *err);
+
+/** Run it on the store's thread, between publishes, and wait for it: its result, or -EIO if there can be no
+ *  thread. Thread: any; blocks. */
+MUST_CHECK int store_run_aside(struct store *s, store_write write, const void *arg,
+			       struct error *err);
+
+/** The database, for the thread that opened it, before the first write. */
+struct store_db *store_db_of(struct store *s);
 
 /** Fold the log into the file; empty it too if truncate. Best effort: a failure is logged and the log
  *  goes on. */

@@ -248,7 +248,7 @@ static int write_all(const struct store_db *d, const struct persist_txn *txn,
 
 /* The file must be writable by now, and still have its name: a commit to a file that no name leads
  * to any more would be lost with the process. */
-static int check_file(struct store_db *d, struct error *err)
+int store_db_check_file(struct store_db *d, struct error *err)
 {
 	int moved = 0;
 	int rc = store_db_reopen(d, err);
@@ -279,7 +279,7 @@ int store_db_commit(struct store_db *d, const struct persist_txn *txn, struct er
 
 	if (store_txn_check(txn, d->path, err) < 0)
 		return -EIO;
-	int rc = check_file(d, err);
+	int rc = store_db_check_file(d, err);
 	if (rc < 0)
 		return rc;
 	if (history_prepare(d->history, txn, &log))
@@ -312,7 +312,7 @@ static int put_agent(const struct store_db *d, const struct persist_agent *a)
 
 int store_db_put_agent(struct store_db *d, const struct persist_agent *a, struct error *err)
 {
-	int rc = check_file(d, err);
+	int rc = store_db_check_file(d, err);
 
 	if (rc < 0)
 		return rc;
@@ -329,7 +329,7 @@ int store_db_put_agent(struct store_db *d, const struct persist_agent *a, struct
 
 int store_db_delete_agent(struct store_db *d, const char *id, struct error *err)
 {
-	int rc = check_file(d, err);
+	int rc = store_db_check_file(d, err);
 
 	if (rc < 0)
 		return rc;

@@ -94,18 +94,6 @@ static bool is_read_only(const char *name)
 	return false;
 }
 
-static bool token_valid(const char *text)
-{
-	size_t len = strlen(text);
-
-	if (len < TOKEN_MIN || len > TOKEN_MAX)
-		return false;
-	for (; *text; text++)
-		if (*text <= ' ' || *text > '~')
-			return false;
-	return true;
-}
-
 static void parse_member(const char *name, const json_t *value, const char *id,
 			 struct agent_body *out, struct field_errors *errors)
 {
@@ -126,7 +114,7 @@ static void parse_member(const char *name, const json_t *value, const char *id,
 		out->vip = text;
 	else if (!strcmp(name, "dip"))
 		out->dip = text;
-	else if (!strcmp(name, "token") && !token_valid(text))
+	else if (!strcmp(name, "token") && !token_text_valid(text))
 		field_errors_add(errors, pointer, "bad_value",
 				 "%d to %d visible ASCII characters, or absent for a fresh one",
 				 TOKEN_MIN, TOKEN_MAX);

@@ -11,9 +11,41 @@
 #define PATH_ARGS_MAX 2 /* {names} of one path */
 #define BODY_MAX (1u << 20)
 
+struct auth;
+
+/** What a client may do, and what a route wants of it: each may do all that the ones before it may. */
+enum api_role {
+	ROLE_NONE,    /* of a route: nobody is asked who they are, or the handler asks itself */
+	ROLE_READ,    /* look at everything but tokens */
+	ROLE_OPERATE, /* change VIPs, DIPs and agents */
+	ROLE_ADMIN,   /* say who else may do what */
+};
+
+#define CERT_NAMES_MAX 8u
+#define CERT_NAME_LEN 128u
+
+/** The names in a client certificate that was verified. */
+struct cert_names {
+	unsigned n;
+	char list[CERT_NAMES_MAX][CERT_NAME_LEN];
+};
+
+/** Where a request comes from: what the connection itself proves. */
+struct api_peer {
+	bool unix_socket;
+	bool loopback;  /* the listener's address is one */
+	bool tls;
+	bool read_only; /* the listener takes no changes */
+	uint32_t uid;   /* of a Unix socket's peer */
+	struct ip_addr address; /* of a TCP peer */
+};
+
 /** What all requests share. */
 struct api_context {
 	struct api_backend backend;
+	struct auth *auth; /* auth.h; not NULL */
+	unsigned n_cors_origins; /* web pages that may ask: --cors-origin */
+	const char *const *cors_origins;
 	uint64_t started_ms; /* clock_now_ms */
 	_Atomic bool ready;  /* started, not ending; while it is not, changes are refused */
 	_Atomic unsigned n_event_streams;
@@ -30,10 +62,14 @@ struct api_request {
 	const char *content_encoding;
 	const char *authorization;
 	const char *last_event_id;
-	bool over_unix_socket;
+	const struct api_peer *peer; /* where it comes from */
+	const struct cert_names *cert; /* NULL = no certificate came */
 	const char *body;
 	size_t body_len;
 	bool body_too_large;
+	/* by auth.c, for routes that want a role */
+	enum api_role role;
+	char author[ID_LEN]; /* the token's id, "uid:1000" of a Unix peer, "local" */
 	/* by the router; valid within the handler */
 	const char *path_args[PATH_ARGS_MAX]; /* decoded {names}, in order */
 	unsigned n_query;
@@ -60,10 +96,11 @@ struct api_response {
 	size_t text_len;
 	const char *text_type;
 	struct api_stream stream; /* read != NULL: instead of body, of text_type */
-	bool www_authenticate;  /* with 401: a bearer token is wanted */
+	char www_authenticate[80]; /* how to log in, with 401 and 403; "" = none */
 	uint32_t retry_after_s; /* 0 = none */
 	char location[192];     /* "" = none */
 	char allow[64];         /* "" = none */
+	const char *cors_origin; /* the page that may read it; NULL = none but our own */
 };
 
 /** Value of a query parameter, or NULL. */

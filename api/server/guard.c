@@ -33,12 +33,12 @@ static bool host_is_loopback(const char *host)
  * 9112 3.2.2). NULL if nothing does. False if the name cannot be this machine's. */
 static bool addressed(const struct api_request *req, char *name, size_t size, const char **host)
 {
-	static const char scheme[] = "http://";
+	const char *scheme = req->target ? strstr(req->target, "://") : NULL;
 
 	*host = req->host;
-	if (!req->target || strncasecmp(req->target, scheme, strlen(scheme)) != 0)
+	if (!scheme || *req->target == '/')
 		return true;
-	const char *authority = req->target + strlen(scheme);
+	const char *authority = scheme + strlen("://");
 	size_t len = strcspn(authority, "/?#");
 	if (len >= size)
 		return false;
@@ -48,23 +48,50 @@ static bool addressed(const struct api_request *req, char *name, size_t size, co
 	return true;
 }
 
-bool guard_local(const struct api_request *req, struct api_response *resp)
+static bool origin_is_ours(const struct api_request *req, const char *host)
 {
-	char own[80];
+	char own[88];
+
+	if (req->peer->unix_socket)
+		return false; /* no browser speaks to one */
+	snprintf(own, sizeof(own), "%s://%s", req->peer->tls ? "https" : "http", host ? host : "");
+	return !strcasecmp(req->origin, own);
+}
+
+static bool origin_is_configured(const struct api_request *req)
+{
+	for (unsigned i = 0; i < req->api->n_cors_origins; i++)
+		if (!strcmp(req->origin, req->api->cors_origins[i]))
+			return true;
+	return false;
+}
+
+bool guard_accept(const struct api_request *req, struct api_response *resp)
+{
 	char name[72];
 	const char *host;
 
+	/* Where a token comes along, it is not the place that opens. */
+	bool by_place = req->peer->loopback && !req->authorization;
 	if (!addressed(req, name, sizeof(name), &host) ||
-	    (!req->over_unix_socket && host && !host_is_loopback(host))) {
+	    (by_place && host && !host_is_loopback(host))) {
 		problem_set(resp, 403, "the request is addressed to another machine than this one");
 		return false;
 	}
-	if (!req->origin)
+	if (!req->origin || origin_is_ours(req, host))
 		return true;
-	snprintf(own, sizeof(own), "http://%s", host ? host : "");
-	if (req->over_unix_socket || strcasecmp(req->origin, own) != 0) {
-		problem_set(resp, 403, "the Origin header names a foreign web page");
-		return false;
+	if (origin_is_configured(req)) {
+		resp->cors_origin = req->origin;
+		return true;
 	}
+	problem_set(resp, 403, "the Origin header names a foreign web page");
+	return false;
+}
+
+bool guard_preflight(const struct api_request *req, struct api_response *resp)
+{
+	if (!resp->cors_origin || strcmp(req->method, "OPTIONS") != 0)
+		return false;
+	resp->status = 204;
 	return true;
 }

@@ -12,10 +12,12 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 
+#include "api/server/auth.h"
 #include "api/server/connections.h"
 #include "api/server/guard.h"
 #include "api/server/head.h"
 #include "api/server/listener.h"
+#include "api/server/peer.h"
 #include "api/server/problem.h"
 #include "api/server/router.h"
 #include "base/log.h"
@@ -45,10 +47,12 @@ struct http_listener {
 	struct MHD_Daemon *daemon;
 	struct connections connections;
 	struct incoming incoming[CONNECTIONS_MAX]; /* by the connection's number */
+	struct api_peer peers[CONNECTIONS_MAX];	   /* likewise */
 };
 
 struct http_server {
 	struct api_context *api;
+	struct tls *tls;
 	unsigned n;
 	struct http_listener listeners[LISTENERS_MAX];
 };
@@ -77,7 +81,9 @@ static void on_connection(void *cls, struct MHD_Connection *c, void **socket_con
 
 	if (code == MHD_CONNECTION_NOTIFY_STARTED) {
 		int fd = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
-		*socket_context = &l->incoming[connections_enter(&l->connections, fd)];
+		unsigned i = connections_enter(&l->connections, fd);
+		peer_read(&l->socket, c, &l->peers[i]);
+		*socket_context = &l->incoming[i];
 		return;
 	}
 	incoming_clear(in);
@@ -161,6 +167,8 @@ static struct MHD_Response *own_response(char *text, size_t len)
 
 static struct MHD_Response *make_response(struct api_response *resp)
 {
+	if (resp->status == 204)
+		return MHD_create_response_from_buffer(0, NULL, MHD_RESPMEM_PERSISTENT);
 	if (resp->text)
 		return own_response(resp->text, resp->text_len);
 	char *text = resp->body ? json_dumps(resp->body, 0) : NULL;
@@ -235,15 +243,39 @@ static struct MHD_Response *make_stream(struct http_listener *l, const struct in
 	return r;
 }
 
+/* What the browser may let a page of another origin send and see. */
+static bool add_cors_headers(struct MHD_Response *r, const struct api_response *resp)
+{
+	static const char *const allow[][2] = {
+		{"Vary", "Origin"},
+		{"Access-Control-Allow-Methods", "GET, HEAD, PUT, PATCH, POST, DELETE"},
+		{"Access-Control-Allow-Headers",
+		 "Authorization, Content-Type, If-Match, If-None-Match"},
+		{"Access-Control-Expose-Headers", "ETag, Location, Retry-After, WWW-Authenticate"},
+		{"Access-Control-Max-Age", "600"},
+	};
+	bool ok = MHD_add_response_header(r, "Access-Control-Allow-Origin", resp->cors_origin) ==
+		  MHD_YES;
+
+	for (size_t i = 0; ok && i < ARRAY_LEN(allow); i++)
+		ok = MHD_add_response_header(r, allow[i][0], allow[i][1]) == MHD_YES;
+	return ok;
+}
+
 static bool add_headers(struct MHD_Response *r, const struct api_response *resp)
 {
 	char seconds[16];
-	bool ok = MHD_add_response_header(r, "Content-Type", content_type(resp)) == MHD_YES;
+	bool ok = true;
 
+	if (resp->status != 204)
+		ok = MHD_add_response_header(r, "Content-Type", content_type(resp)) == MHD_YES;
+	if (resp->cors_origin)
+		ok = ok && add_cors_headers(r, resp);
 	ok = ok && MHD_add_response_header(r, "Cache-Control", "no-store") == MHD_YES;
 	ok = ok && MHD_add_response_header(r, "X-Content-Type-Options", "nosniff") == MHD_YES;
-	if (resp->www_authenticate)
-		ok = ok && MHD_add_response_header(r, "WWW-Authenticate", "Bearer") == MHD_YES;
+	if (resp->www_authenticate[0])
+		ok = ok && MHD_add_response_header(r, "WWW-Authenticate", resp->www_authenticate) ==
+				   MHD_YES;
 	if (resp->allow[0])
 		ok = ok && MHD_add_response_header(r, "Allow", resp->allow) == MHD_YES;
 	if (resp->location[0])
@@ -282,7 +314,7 @@ static enum MHD_Result answer(struct http_listener *l, struct MHD_Connection *c,
 				  .content_encoding = header(c, "Content-Encoding"),
 				  .authorization = header(c, "Authorization"),
 				  .last_event_id = header(c, "Last-Event-ID"),
-				  .over_unix_socket = l->socket.is_unix,
+				  .peer = &l->peers[in - l->incoming],
 				  .body = in->body,
 				  .body_len = in->len,
 				  .body_too_large = in->total > BODY_MAX};
@@ -293,7 +325,7 @@ static enum MHD_Result answer(struct http_listener *l, struct MHD_Connection *c,
 			      asks ? CONNECTIONS_MAX : CHANGES_MAX)) {
 		problem_set(&resp, 503, "%u changes wait already", CHANGES_MAX);
 		resp.retry_after_s = 1;
-	} else if (guard_local(&req, &resp)) {
+	} else if (guard_accept(&req, &resp) && !guard_preflight(&req, &resp)) {
 		router_dispatch(api_routes, api_n_routes, &req, &resp);
 	}
 	enter_phase(l, in, CONNECTION_ANSWERING);
@@ -363,32 +395,60 @@ static void want_files(unsigned n)
 			    (unsigned long long)limit.rlim_cur, n);
 }
 
-int http_open(const char *const *listen, unsigned n, struct http_server **out, struct error *err)
+static int open_listener(struct http_listener *l, const char *spec, bool has_tls, struct error *err)
+{
+	int rc = listener_open(spec, has_tls, &l->socket, err);
+
+	if (rc)
+		return rc;
+	rc = connections_init(&l->connections, err);
+	if (rc)
+		listener_close(&l->socket);
+	return rc;
+}
+
+int http_open(const struct http_config *c, struct http_server **out, struct error *err)
 {
 	struct http_server *s = calloc(1, sizeof(*s));
+	unsigned n = c->n + c->n_read_only;
 
 	if (!s)
 		return error_set(err, -ENOMEM, "http: out of memory");
+	s->tls = c->tls;
 	if (n > LISTENERS_MAX) {
 		free(s);
 		return error_set(err, -EINVAL, "--listen: at most %d", LISTENERS_MAX);
 	}
 	for (; s->n < n; s->n++) {
 		struct http_listener *l = &s->listeners[s->n];
+		bool read_only = s->n >= c->n;
 		l->server = s;
-		int rc = listener_open(listen[s->n], &l->socket, err);
-		if (!rc) {
-			rc = connections_init(&l->connections, err);
-			if (rc)
-				listener_close(&l->socket);
-		}
+		int rc = open_listener(
+			l, read_only ? c->listen_read_only[s->n - c->n] : c->listen[s->n],
+			c->tls != NULL, err);
 		if (rc) {
 			http_close(s);
 			return rc;
 		}
+		l->socket.read_only = read_only;
 	}
 	want_files(n * CONNECTIONS_MAX + OTHER_FILES);
 	*out = s;
+	return 0;
+}
+
+int http_check(const struct http_server *s, struct auth *auth, struct error *err)
+{
+	for (unsigned i = 0; i < s->n; i++) {
+		const struct listener *l = &s->listeners[i].socket;
+		if (!l->is_unix && !l->loopback && !auth_asks(auth))
+			return error_set(
+				err, -EACCES,
+				"--listen %s: not a loopback address, and no token exists "
+				"that could be asked for: make one by concuryd --init-token, "
+				"or give a --token-file",
+				l->text);
+	}
 	return 0;
 }
 

@@ -3,14 +3,26 @@
 
 #include "api/server/exchange.h"
 
-#define LISTENERS_MAX 8
+#define LISTENERS_MAX 16
 
 struct http_server;
+struct tls;
 
-/** Bind all listeners (see listener.h), so that every mistake in them shows before anything else is
- *  touched. Connections wait until http_start. On failure everything is undone. Thread: main. */
-MUST_CHECK int http_open(const char *const *listen, unsigned n, struct http_server **out,
-			 struct error *err);
+struct http_config {
+	unsigned n; /* listeners: see listener.h */
+	const char *const *listen;
+	unsigned n_read_only; /* more of them, which take no changes */
+	const char *const *listen_read_only;
+	struct tls *tls; /* tls.h; the caller's, outlives the server; NULL = none */
+};
+
+/** Bind all listeners, so that every mistake in them shows before anything else is touched. Connections
+ *  wait until http_start. On failure everything is undone. Thread: main. */
+MUST_CHECK int http_open(const struct http_config *c, struct http_server **out, struct error *err);
+
+/** -EACCES: other machines reach a listener, and nobody could show who they are: there is no token.
+ *  Thread: main. */
+MUST_CHECK int http_check(const struct http_server *s, struct auth *auth, struct error *err);
 
 /** Serve. api is the caller's and outlives the server. Thread: main. */
 MUST_CHECK int http_start(struct http_server *s, struct api_context *api, struct error *err);

@@ -28,8 +28,7 @@ static bool parse_port(const char *text, uint16_t *port)
 	return n <= UINT16_MAX;
 }
 
-/* 0, -EINVAL, or -EACCES for an address that other machines reach. */
-static int parse_tcp(const char *spec, union address *a, socklen_t *len)
+static int parse_tcp(const char *spec, union address *a, socklen_t *len, bool *loopback)
 {
 	char host[64];
 	const char *colon = strrchr(spec, ':');
@@ -50,7 +49,8 @@ static int parse_tcp(const char *spec, union address *a, socklen_t *len)
 		a->v6.sin6_family = AF_INET6;
 		a->v6.sin6_port = htons(port);
 		*len = sizeof(a->v6);
-		return IN6_IS_ADDR_LOOPBACK(&a->v6.sin6_addr) ? 0 : -EACCES;
+		*loopback = IN6_IS_ADDR_LOOPBACK(&a->v6.sin6_addr);
+		return 0;
 	}
 	if (inet_pton(AF_INET, strcmp(host, "localhost") ? host : "127.0.0.1", &a->v4.sin_addr) !=
 	    1)
@@ -58,7 +58,8 @@ static int parse_tcp(const char *spec, union address *a, socklen_t *len)
 	a->v4.sin_family = AF_INET;
 	a->v4.sin_port = htons(port);
 	*len = sizeof(a->v4);
-	return ntohl(a->v4.sin_addr.s_addr) >> 24 == IN_LOOPBACKNET ? 0 : -EACCES;
+	*loopback = ntohl(a->v4.sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+	return 0;
 }
 
 static void name_tcp(struct listener *l)
@@ -79,23 +80,48 @@ static void name_tcp(struct listener *l)
 			 ntohs(a.v4.sin_port));
 }
 
-static int open_tcp(const char *spec, struct listener *l, struct error *err)
+/* What follows a scheme; says what it asks for. */
+static const char *parse_scheme(const char *spec, bool has_tls, struct listener *l)
+{
+	l->tls = has_tls;
+	if (!strncmp(spec, "https:", 6)) {
+		l->tls = true;
+		return spec + 6;
+	}
+	if (!strncmp(spec, "http:", 5)) {
+		l->tls = false;
+		l->clear_text = true;
+		return spec + 5;
+	}
+	return spec;
+}
+
+static int check_scheme(const char *spec, bool has_tls, const struct listener *l, struct error *err)
+{
+	if (l->tls && !has_tls)
+		return error_set(err, -EINVAL, "--listen %s: needs --tls-cert and --tls-key", spec);
+	if (!l->loopback && !l->tls && !l->clear_text)
+		return error_set(err, -EACCES,
+				 "--listen %s: not a loopback address: give --tls-cert and "
+				 "--tls-key, or say http:%s to send tokens in clear text",
+				 spec, spec);
+	return 0;
+}
+
+static int open_tcp(const char *spec, bool has_tls, struct listener *l, struct error *err)
 {
 	union address a;
 	socklen_t len = 0;
 	int one = 1;
 
-	int rc = parse_tcp(spec, &a, &len);
-	if (rc == -EACCES)
-		return error_set(
-			err, rc,
-			"--listen %s: not a loopback address (the API asks for no token, so "
-			"it is served to this machine alone)",
-			spec);
+	int rc = parse_tcp(parse_scheme(spec, has_tls, l), &a, &len, &l->loopback);
 	if (rc)
 		return error_set(err, rc,
 				 "--listen %s: neither ADDR:PORT, [V6ADDR]:PORT nor unix:PATH",
 				 spec);
+	rc = check_scheme(spec, has_tls, l, err);
+	if (rc)
+		return rc;
 	l->fd = socket(a.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (l->fd < 0)
 		return error_set(err, -errno, "--listen %s: %s", spec, strerror(errno));
@@ -166,10 +192,11 @@ static int open_unix(const char *path, struct listener *l, struct error *err)
 	return 0;
 }
 
-int listener_open(const char *spec, struct listener *out, struct error *err)
+int listener_open(const char *spec, bool has_tls, struct listener *out, struct error *err)
 {
 	struct listener l = {.fd = -1};
-	int rc = strncmp(spec, "unix:", 5) ? open_tcp(spec, &l, err) : open_unix(spec + 5, &l, err);
+	int rc = strncmp(spec, "unix:", 5) ? open_tcp(spec, has_tls, &l, err)
+					   : open_unix(spec + 5, &l, err);
 
 	if (rc) {
 		if (l.fd >= 0)

@@ -10,7 +10,7 @@ static const struct {
 } kinds[] = {
 	{400, "bad-request", "The request cannot be understood"},
 	{401, "unauthorized", "The request bears no token that is known here"},
-	{403, "forbidden", "The request comes from a place that may not ask"},
+	{403, "forbidden", "The client may not do this"},
 	{404, "not-found", "There is no such resource"},
 	{405, "method-not-allowed", "The resource does not have this method"},
 	{409, "conflict", "The request conflicts with the current state"},
@@ -18,6 +18,7 @@ static const struct {
 	{414, "target-too-long", "The request line is too long"},
 	{415, "unsupported-media-type", "The body's media type is not served here"},
 	{422, "invalid", "Members of the body are not valid"},
+	{429, "too-many-requests", "The client has asked too often"},
 	{500, "internal", "Something is wrong inside"},
 	{503, "unavailable", "Not now"},
 	{507, "no-storage", "The change could not be stored"},

@@ -22,6 +22,11 @@ void agent_put(struct api_request *req, struct api_response *resp);
 void agent_delete(struct api_request *req, struct api_response *resp);
 void report_post(struct api_request *req, struct api_response *resp);
 
+void tokens_list(struct api_request *req, struct api_response *resp);
+void token_get(struct api_request *req, struct api_response *resp);
+void token_put(struct api_request *req, struct api_response *resp);
+void token_delete(struct api_request *req, struct api_response *resp);
+
 void status_get(struct api_request *req, struct api_response *resp);
 void counters_get(struct api_request *req, struct api_response *resp);
 void consistency_get(struct api_request *req, struct api_response *resp);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <strings.h>
 
+#include "api/server/auth.h"
 #include "api/server/problem.h"
 
 #define SEGMENTS_MAX 8
@@ -46,11 +47,14 @@ bool router_percent_decode(char *text, bool plus)
 /* Where the path starts in a request target, which may be in absolute form (RFC 9112 3.2.2). */
 static char *target_path(char *target)
 {
-	if (!strncasecmp(target, "http://", 7)) {
-		char *slash = strchr(target + 7, '/');
-		return slash ? slash : target + strlen(target);
-	}
-	return target;
+	size_t scheme = !strncasecmp(target, "http://", 7)    ? 7
+			: !strncasecmp(target, "https://", 8) ? 8
+							      : 0;
+
+	if (!scheme)
+		return target;
+	char *slash = strchr(target + scheme, '/');
+	return slash ? slash : target + strlen(target);
 }
 
 /* 0, -1 for a broken escape, 1 for a path that no route can have. */
@@ -170,6 +174,15 @@ static void parse_query(char *text, const struct route *route, struct api_reques
 	}
 }
 
+/* A listener for looking on takes nothing that may change something. */
+static bool may_here(const struct api_request *req, struct api_response *resp)
+{
+	if (!req->peer->read_only || !strcmp(req->method, "GET") || !strcmp(req->method, "HEAD"))
+		return true;
+	problem_set(resp, 403, "this listener is read-only: it takes GET and HEAD");
+	return false;
+}
+
 static void dispatch(const struct route *routes, size_t n, char *target, struct api_request *req,
 		     struct api_response *resp)
 {
@@ -189,7 +202,7 @@ static void dispatch(const struct route *routes, size_t n, char *target, struct 
 		return;
 	}
 	const struct route *route = find_route(routes, n, &path, req, resp);
-	if (!route)
+	if (!route || !may_here(req, resp) || !auth_allow(req, route->role, resp))
 		return;
 	req->n_query = 0;
 	if (query)

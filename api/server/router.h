@@ -10,14 +10,15 @@ struct route {
 	const char *path; /* "/v1/vips/{vip}": a {name} matches one non-empty segment */
 	void (*handle)(struct api_request *req, struct api_response *resp);
 	const char *query; /* names of the parameters it takes, separated by blanks; NULL = none */
+	enum api_role role; /* that the client must have */
 };
 
 /** The API's routes (routes.c). */
 extern const struct route api_routes[];
 extern const size_t api_n_routes;
 
-/** Find the route of req, fill its path_args and query, and call its handler; or answer 400, 404 or
- *  405. Thread: any. */
+/** Find the route of req, fill its path_args and query, and call its handler if the client may; or
+ *  answer 400, 401, 403, 404, 405 or 429. Thread: any. */
 void router_dispatch(const struct route *routes, size_t n, struct api_request *req,
 		     struct api_response *resp);
 

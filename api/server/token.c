@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <strings.h>
 
+#include "api/server/auth.h"
 #include "api/server/problem.h"
 #include "base/entropy.h"
 
@@ -20,13 +21,29 @@ void token_make(char text[TOKEN_TEXT_LEN])
 	gnutls_memset(bytes, 0, sizeof(bytes));
 }
 
+void access_token_make(char text[ACCESS_TOKEN_LEN])
+{
+	token_make(stpcpy(text, ACCESS_TOKEN_PREFIX));
+}
+
+bool token_text_valid(const char *text)
+{
+	size_t len = strlen(text);
+
+	if (len < TOKEN_MIN || len > TOKEN_MAX)
+		return false;
+	for (; *text; text++)
+		if (*text <= ' ' || *text > '~')
+			return false;
+	return true;
+}
+
 bool token_hash(const char *text, uint8_t hash[TOKEN_HASH_LEN])
 {
 	return gnutls_hash_fast(GNUTLS_DIG_SHA256, text, strlen(text), hash) == 0;
 }
 
-/* The token of "Bearer TOKEN", or NULL. */
-static const char *bearer(const char *authorization)
+const char *token_of(const char *authorization)
 {
 	static const char scheme[] = "Bearer ";
 	size_t len = sizeof(scheme) - 1;
@@ -41,13 +58,18 @@ static const char *bearer(const char *authorization)
 bool token_check(const struct api_request *req, const uint8_t *hash, struct api_response *resp)
 {
 	static const uint8_t nobody[TOKEN_HASH_LEN];
-	const char *token = bearer(req->authorization);
+	const char *token = token_of(req->authorization);
 	uint8_t given[TOKEN_HASH_LEN];
 
+	if (token && !auth_may_try(req, resp))
+		return false;
 	if (token && token_hash(token, given) &&
 	    gnutls_memcmp(given, hash ? hash : nobody, sizeof(given)) == 0 && hash)
 		return true;
+	if (token)
+		auth_note_failure(req);
 	problem_set(resp, 401, "the agent's token is needed: Authorization: Bearer TOKEN");
-	resp->www_authenticate = true;
+	snprintf(resp->www_authenticate, sizeof(resp->www_authenticate), "Bearer%s",
+		 token ? " error=\"invalid_token\"" : "");
 	return false;
 }

@@ -12,13 +12,17 @@ const char options_help[] =
 	"one)\n"
 	"  --database FILE      SQLite file, made if absent (" OPTIONS_DATABASE ")\n"
 	"  --state-dir DIR      flow slots and rings (" OPTIONS_STATE_DIR ")\n"
-	"  --listen ADDR:PORT | unix:PATH\n"
-	"                       where the HTTP API is (" OPTIONS_LISTEN "; repeatable; loopback)\n"
+	"  --listen [http:|https:]ADDR:PORT | unix:PATH\n"
+	"                       where the HTTP API is (" OPTIONS_LISTEN "; repeatable)\n"
+	"  --listen-read-only   the same, for looking on: only GET\n"
+	"  --token-file FILE    more tokens, a line each: ROLE NAME TOKEN (SIGHUP: read again)\n"
+	"  --cors-origin URL    web pages of this origin may use the API (repeatable)\n"
 	"  --workers N          forwarding threads (one for each RX queue, at most cores - 1)\n"
 	"  --flows N            flows that are remembered, all VIPs together (1M, or what fits)\n"
 	"  --xdp-mode MODE      auto, zerocopy, copy or generic (auto)\n"
 	"  --checksum MODE      auto, keep or complete (auto)\n"
 	"  --check              look at the machine, print what must be mended, and exit\n"
+	"  --init-token         make the first token of the API, print it, and exit\n"
 	"  --detach             remove the steer program from the interfaces, and exit\n"
 	"  --version, --help\n"
 	"\n"
@@ -92,6 +96,15 @@ static int take_option(int option, struct options *o, struct error *err)
 		return add_word("interface", optarg, o->ifaces, &o->n_ifaces, IFACES_MAX, err);
 	case 'l':
 		return add_word("listen", optarg, o->listen, &o->n_listen, OPTIONS_LISTEN_MAX, err);
+	case 'L':
+		return add_word("listen-read-only", optarg, o->listen_read_only,
+				&o->n_listen_read_only, OPTIONS_LISTEN_MAX, err);
+	case 'o':
+		return add_word("cors-origin", optarg, o->cors_origins, &o->n_cors_origins,
+				OPTIONS_LISTEN_MAX, err);
+	case 't':
+		o->token_file = optarg;
+		return 0;
 	case 'd':
 		o->database = optarg;
 		return 0;
@@ -124,11 +137,15 @@ int options_parse(int argc, char **argv, struct options *out, struct error *err)
 		{"database", required_argument, NULL, 'd'},
 		{"state-dir", required_argument, NULL, 's'},
 		{"listen", required_argument, NULL, 'l'},
+		{"listen-read-only", required_argument, NULL, 'L'},
+		{"token-file", required_argument, NULL, 't'},
+		{"cors-origin", required_argument, NULL, 'o'},
 		{"workers", required_argument, NULL, 'w'},
 		{"flows", required_argument, NULL, 'f'},
 		{"xdp-mode", required_argument, NULL, 'x'},
 		{"checksum", required_argument, NULL, 'c'},
 		{"check", no_argument, NULL, ACTION_CHECK},
+		{"init-token", no_argument, NULL, ACTION_INIT_TOKEN},
 		{"detach", no_argument, NULL, ACTION_DETACH},
 		{"version", no_argument, NULL, ACTION_VERSION},
 		{"help", no_argument, NULL, ACTION_HELP},

@@ -11,7 +11,14 @@
 #define OPTIONS_LISTEN "127.0.0.1:8080"
 #define OPTIONS_LISTEN_MAX 8
 
-enum action { ACTION_RUN, ACTION_CHECK, ACTION_DETACH, ACTION_VERSION, ACTION_HELP };
+enum action {
+	ACTION_RUN,
+	ACTION_CHECK,
+	ACTION_DETACH,
+	ACTION_INIT_TOKEN,
+	ACTION_VERSION,
+	ACTION_HELP,
+};
 
 struct options {
 	enum action action;
@@ -21,6 +28,11 @@ struct options {
 	const char *state_dir;
 	unsigned n_listen;
 	const char *listen[OPTIONS_LISTEN_MAX];
+	unsigned n_listen_read_only;
+	const char *listen_read_only[OPTIONS_LISTEN_MAX];
+	const char *token_file; /* NULL = none; so the next */
+	unsigned n_cors_origins;
+	const char *cors_origins[OPTIONS_LISTEN_MAX];
 	uint64_t n_workers; /* 0 = the default */
 	uint64_t n_flows;   /* 0 = the default */
 	enum xdp_mode xdp_mode;

@@ -161,6 +161,18 @@ def example_checker_faults():
         yield "a lacking member is not missed"
 
 
+def role_faults(real):
+    """real: "GET /v1/vips" -> the role that the router wants."""
+    for path, item in doc["paths"].items():
+        for method in set(item) & {"get", "put", "patch", "delete", "post"}:
+            op, route = item[method], f"{method.upper()} {path}"
+            role = op.get("x-role", "read" if method == "get" else "operate")
+            if "security" in op:
+                role = "none"
+            if role != real.get(route, role):
+                yield f"{route}: {role} is documented, {real[route]} is wanted"
+
+
 def route_faults():
     source = read("api/server/routes.c")
     names = dict(re.findall(r'#define (\w+) ((?:\w+ )*"[^"]*")', source))
@@ -170,9 +182,11 @@ def route_faults():
         return "".join(p.strip('"') if p[0] == '"' else path_of(names[p]) for p in parts)
 
     real = {}
-    for method, path, query in re.findall(r'\{"([A-Z]+)", ([^,]+), \w+, (NULL|"[^"]*")\}', source):
+    roles = {}
+    for method, path, query, role in re.findall(r'\{"([A-Z]+)", ([^,]+), \w+, (NULL|"[^"]*"), ROLE_(\w+)\}', source):
         query = set() if query == "NULL" else set(query.strip('"').split())
         real[f"{method} {path_of(path)}"] = query
+        roles[f"{method} {path_of(path)}"] = role.lower()
     documented = {}
     for path, item in doc["paths"].items():
         for method in set(item) & {"get", "put", "patch", "delete", "post"}:
@@ -183,6 +197,7 @@ def route_faults():
             given = {resolve(p)["name"] for p in item.get("parameters", [])}
             yield from differ(f"path parameters of {path}", given, wanted)
     yield from differ("routes", set(documented), set(real))
+    yield from role_faults(roles)
     for route in set(documented) & set(real):
         yield from differ(f"query of {route}", documented[route], real[route])
     if len(real) < 10:

@@ -58,6 +58,7 @@ static void check_answer(struct api_response *resp)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const char *const methods[] = {"GET", "HEAD", "PUT", "PATCH", "DELETE", "POST"};
+	static const struct api_peer peer = {.unix_socket = true};
 	static struct api_context api;
 	size_t line = 0;
 
@@ -74,6 +75,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		struct api_request req = {.api = &api,
 					  .method = methods[i],
 					  .target = target,
+					  .peer = &peer,
 					  .content_type = "application/json",
 					  .body = body,
 					  .body_len = size - skip};

@@ -258,6 +258,38 @@ static bool serving(void *ctx)
 	return !api_fake.not_serving;
 }
 
+static int keep_token(void *ctx, const struct store_token *t, struct error *err)
+{
+	(void)ctx;
+	(void)t;
+	if (api_fake.status != CONTROL_OK)
+		return error_set(err, -EROFS, "told to fail");
+	return 0;
+}
+
+static int drop_token(void *ctx, const char *id, struct error *err)
+{
+	(void)ctx;
+	(void)id;
+	if (api_fake.status != CONTROL_OK)
+		return error_set(err, -EROFS, "told to fail");
+	return 0;
+}
+
+const struct auth_store api_fake_store = {.put = keep_token, .remove = drop_token};
+
+/* One without tokens, for all who ask for none. */
+static struct auth *fake_auth(void)
+{
+	const struct auth_config c = {.store = api_fake_store};
+	static struct auth *auth;
+	struct error err;
+
+	if (!auth && auth_new(&c, &auth, &err))
+		abort();
+	return auth;
+}
+
 void api_fake_context(struct api_context *api)
 {
 	static const int cpus[] = {1, -1};
@@ -269,6 +301,7 @@ void api_fake_context(struct api_context *api)
 		events = events_new("00000000deadbeef");
 
 	memset(api, 0, sizeof(*api));
+	api->auth = fake_auth();
 	api->backend = (struct api_backend){
 		.info = {.state_file = STATE_KEPT,
 			 .lookup_memory = HUGEMEM_RESERVED,

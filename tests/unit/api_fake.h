@@ -4,6 +4,7 @@
 
 #include <stdatomic.h>
 
+#include "api/server/auth.h"
 #include "api/server/http.h"
 
 struct api_fake {
@@ -40,6 +41,9 @@ struct api_fake {
 };
 
 extern struct api_fake api_fake;
+
+/** A store of tokens that keeps nothing, and fails (-EROFS) while api_fake.status is not OK. */
+extern const struct auth_store api_fake_store;
 
 /** Everything of the context: the functions above and figures to recognise. */
 void api_fake_context(struct api_context *api);

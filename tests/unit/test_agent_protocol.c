@@ -19,6 +19,7 @@ static void set_up(void)
 {
 	struct error err;
 	const char *listen[] = {where};
+	const struct http_config config = {.n = 1, .listen = listen};
 
 	signal(SIGPIPE, SIG_IGN);
 	memset(&api_fake, 0, sizeof(api_fake));
@@ -26,7 +27,7 @@ static void set_up(void)
 	ck_assert_ptr_nonnull(mkdtemp(dir));
 	snprintf(where, sizeof(where), "unix:%s/api.sock", dir);
 	api_fake_context(&api);
-	ck_assert_msg(http_open(listen, 1, &server, &err) == 0, "%s", err.message);
+	ck_assert_msg(http_open(&config, &server, &err) == 0, "%s", err.message);
 	ck_assert_msg(http_start(server, &api, &err) == 0, "%s", err.message);
 }
 

@@ -22,6 +22,7 @@ static void set_up(void)
 {
 	struct error err;
 	const char *listen[] = {where, "127.0.0.1:0"};
+	const struct http_config config = {.n = 2, .listen = listen};
 
 	signal(SIGPIPE, SIG_IGN);
 	memset(&api_fake, 0, sizeof(api_fake));
@@ -29,7 +30,7 @@ static void set_up(void)
 	ck_assert_ptr_nonnull(mkdtemp(dir));
 	snprintf(where, sizeof(where), "unix:%s/api.sock", dir);
 	api_fake_context(&api);
-	ck_assert_msg(http_open(listen, 2, &server, &err) == 0, "%s", err.message);
+	ck_assert_msg(http_open(&config, &server, &err) == 0, "%s", err.message);
 	ck_assert_msg(http_start(server, &api, &err) == 0, "%s", err.message);
 }
 

@@ -40,6 +40,7 @@ static void set_up(void)
 {
 	struct error err;
 	const char *listen[] = {where};
+	const struct http_config config = {.n = 1, .listen = listen};
 
 	signal(SIGPIPE, SIG_IGN);
 	clock_set_source(jumping_clock, wall);
@@ -50,7 +51,7 @@ static void set_up(void)
 	api_fake_context(&api);
 	events = events_new(BOOT);
 	api.backend.events = events;
-	ck_assert_msg(http_open(listen, 1, &server, &err) == 0, "%s", err.message);
+	ck_assert_msg(http_open(&config, &server, &err) == 0, "%s", err.message);
 	ck_assert_msg(http_start(server, &api, &err) == 0, "%s", err.message);
 }
 

@@ -227,7 +227,8 @@ START_TEST(metrics_over_http)
 	ck_assert_ptr_nonnull(mkdtemp(dir));
 	snprintf(where, sizeof(where), "unix:%s/s", dir);
 	const char *listen[] = {where};
-	ck_assert_msg(http_open(listen, 1, &server, &err) == 0, "%s", err.message);
+	const struct http_config config = {.n = 1, .listen = listen};
+	ck_assert_msg(http_open(&config, &server, &err) == 0, "%s", err.message);
 	ck_assert_msg(http_start(server, &api, &err) == 0, "%s", err.message);
 	static const char request[] = "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n";
 	int fd = http_connect(where);

@@ -50,6 +50,7 @@ static void set_up(void)
 {
 	struct error err;
 	const char *listen[] = {where, "127.0.0.1:0"};
+	const struct http_config config = {.n = 2, .listen = listen};
 
 	signal(SIGPIPE, SIG_IGN);
 	clock_set_source(jumping_clock, wall);
@@ -58,7 +59,7 @@ static void set_up(void)
 	ck_assert_ptr_nonnull(mkdtemp(dir));
 	snprintf(where, sizeof(where), "unix:%s/api.sock", dir);
 	api_fake_context(&api);
-	ck_assert_msg(http_open(listen, 2, &server, &err) == 0, "%s", err.message);
+	ck_assert_msg(http_open(&config, &server, &err) == 0, "%s", err.message);
 	ck_assert_msg(http_start(server, &api, &err) == 0, "%s", err.message);
 }
 
@@ -456,7 +457,7 @@ START_TEST(the_queue_is_as_long_as_can_be)
 
 	ck_assert(f && fscanf(f, "%u", &most) == 1);
 	fclose(f);
-	ck_assert_int_eq(listener_open("127.0.0.1:0", &l, &err), 0);
+	ck_assert_int_eq(listener_open("127.0.0.1:0", false, &l, &err), 0);
 	ck_assert_int_eq(getsockopt(l.fd, IPPROTO_TCP, TCP_INFO, &info, &len), 0);
 	ck_assert_uint_eq(info.tcpi_sacked, most < SOMAXCONN ? most : SOMAXCONN);
 	listener_close(&l);

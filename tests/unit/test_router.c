@@ -43,16 +43,17 @@ static void get_dip(struct api_request *req, struct api_response *resp)
 }
 
 static const struct route routes[] = {
-	{"GET", "/v1/vips", list, NULL},
-	{"GET", "/v1/vips/{vip}", get, NULL},
-	{"PUT", "/v1/vips/{vip}", put, "force override_hold"},
-	{"GET", "/v1/vips/{vip}/dips/{dip}", get_dip, "a b c d e f g h i j"},
-	{"POST", "/v1/audit", list, NULL},
+	{"GET", "/v1/vips", list, NULL, ROLE_NONE},
+	{"GET", "/v1/vips/{vip}", get, NULL, ROLE_NONE},
+	{"PUT", "/v1/vips/{vip}", put, "force override_hold", ROLE_NONE},
+	{"GET", "/v1/vips/{vip}/dips/{dip}", get_dip, "a b c d e f g h i j", ROLE_NONE},
+	{"POST", "/v1/audit", list, NULL, ROLE_NONE},
 };
 
 static unsigned dispatch(const char *method, const char *target, struct api_response *resp)
 {
-	struct api_request req = {.method = method, .target = target};
+	static const struct api_peer peer = {.unix_socket = true};
+	struct api_request req = {.method = method, .target = target, .peer = &peer};
 
 	*resp = (struct api_response){.status = 0};
 	seen[0] = '\0';

@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "schema/migrations.h"
 #include "tests/unit/store_model.h"
 
 static void check_refused(int code, const char *word)
@@ -45,6 +46,14 @@ static void sql(const char *text)
 	sqlite3_exec(db, text, NULL, NULL, &message);
 	ck_assert_msg(!message, "%s: %s", text, message);
 	sqlite3_close(db);
+}
+
+static void set_schema(int number)
+{
+	char text[48];
+
+	snprintf(text, sizeof(text), "PRAGMA user_version = %d", number);
+	sql(text);
 }
 
 static void *read_file(size_t *size)
@@ -174,6 +183,7 @@ START_TEST(test_foreign_and_newer)
 {
 	size_t size, size_after;
 	char *before, *after;
+	char says[64];
 
 	model_remove();
 	sql("CREATE TABLE t (x); INSERT INTO t VALUES (1)");
@@ -185,11 +195,13 @@ START_TEST(test_foreign_and_newer)
 	free(after);
 
 	struct model m = model_make_stored();
-	sql("PRAGMA user_version = 4");
-	check_refused(-EINVAL, "schema 4, newer than this program's (3)");
-	sql("PRAGMA user_version = 0");
+	snprintf(says, sizeof(says), "schema %d, newer than this program's (%d)",
+		 SCHEMA_VERSION + 1, SCHEMA_VERSION);
+	set_schema(SCHEMA_VERSION + 1);
+	check_refused(-EINVAL, says);
+	set_schema(0);
 	check_refused(-EINVAL, "not Concury's");
-	sql("PRAGMA user_version = 3");
+	set_schema(SCHEMA_VERSION);
 	ck_assert(model_is_stored(&m));
 	model_free(&m);
 }

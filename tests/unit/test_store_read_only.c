@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "schema/migrations.h"
 #include "tests/unit/store_model.h"
 
 static bool disk_mount(void)
@@ -266,7 +267,8 @@ START_TEST(test_refused)
 	disk_read_only(false);
 
 	/* A transaction of another program that was killed amidst it. */
-	ck_assert_int_eq(shell("PRAGMA user_version = 3", false), SQLITE_OK);
+	snprintf(name, sizeof(name), "PRAGMA user_version = %d", SCHEMA_VERSION);
+	ck_assert_int_eq(shell(name, false), SQLITE_OK);
 	ck_assert_int_eq(shell("PRAGMA journal_mode = DELETE; PRAGMA cache_size = 1; BEGIN;"
 			       "UPDATE vip_lookup SET pins = zeroblob(320000);"
 			       "UPDATE vip_lookup SET pins = zeroblob(640000)",

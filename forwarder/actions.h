@@ -1,0 +1,12 @@
+/* What concuryd does besides forwarding: each prints what it has to say and returns the exit status. */
+#pragma once
+
+#include "control/options.h"
+#include "schema/store.h"
+
+int action_detach(const struct options *o);
+int action_check(const struct options *o);
+int action_init_token(const struct options *o);
+
+/** Open o's database as store_open does; the directory of the default one is made. */
+MUST_CHECK int action_open_store(const struct options *o, struct store **out, struct error *err);
