@@ -54,7 +54,6 @@ int action_check(const struct options *o)
 			      .n_flows = o->n_flows,
 			      .listen = o->listen[0]};
 	struct persist_state boot = {0};
-	struct vip_conf *vips = NULL;
 	struct store *store = NULL;
 	struct error err = {""};
 	int rc = 0;
@@ -67,13 +66,10 @@ int action_check(const struct options *o)
 	if (rc)
 		p.database_fault = err.message;
 	p.database_in_use = rc == -EBUSY;
-	if (!rc && boot.n_vips)
-		vips = calloc(boot.n_vips, sizeof(*vips));
-	for (; vips && p.n_vips < boot.n_vips; p.n_vips++)
-		vips[p.n_vips] = boot.vips[p.n_vips].conf;
-	p.vips = vips;
+	if (!rc && !preflight_take_state(&p, &boot))
+		p.database_fault = "out of memory";
 	unsigned n_blocking = preflight_run(&p, stdout);
-	free(vips);
+	preflight_drop(&p);
 	if (!rc)
 		persist_state_free(&boot);
 	store_close(store);
