@@ -5,7 +5,7 @@ RUN_PACKAGES := gcc make pkg-config clang llvm bpftool libc6-dev linux-libc-dev 
 	libelf-dev zlib1g-dev libmnl-dev libmicrohttpd-dev libjansson-dev libsqlite3-dev \
 	libyaml-dev libcurl4-gnutls-dev libgnutls28-dev iproute2 ethtool procps util-linux curl jq nginx-light
 TEST_PACKAGES := check python3 python3-yaml python3-jsonschema wrk iperf3 iputils-ping clang-format \
-	clang-tidy cppcheck libclang-rt-14-dev openssl prometheus spin
+	clang-tidy cppcheck libclang-rt-14-dev openssl prometheus spin groff-base
 
 BUILD ?= build
 V ?= 0
@@ -25,7 +25,7 @@ WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -W
 CPPFLAGS += -Iforwarder -I. -I$(BUILD)/gen -D_GNU_SOURCE -DCONCURY_VERSION='"$(VERSION)"'
 CFLAGS += -std=gnu11 $(OPT) $(WARN) -fno-omit-frame-pointer -pthread $(SANITIZE) $(LTO)
 LDFLAGS += -pthread $(SANITIZE)
-LDLIBS += -lxdp -lbpf -lmnl -lmicrohttpd -ljansson -lsqlite3 -lgnutls -lm
+LDLIBS += -lxdp -lbpf -lmnl -lmicrohttpd -ljansson -lsqlite3 -lgnutls -lcurl -lm
 
 LIB_SRC := $(wildcard forwarder/base/*.c forwarder/lookup/*.c forwarder/packet/*.c \
 	forwarder/worker/*.c forwarder/control/*.c schema/*.c api/server/*.c api/client/agent_*.c \
@@ -59,13 +59,14 @@ EXPERIMENT := $(EXPERIMENT_PROGRAMS:%=$(BUILD)/experiment/%)
 BIN := $(BUILD)/bin/concuryd
 AGENT := $(BUILD)/bin/concury-agent
 CTL := $(BUILD)/bin/concuryctl
+MAN := $(addprefix $(BUILD)/man/,concuryctl.1 concuryd.8 concury-agent.8)
 
 .DELETE_ON_ERROR:
 .SECONDARY: # keep the object files of programs
-.PHONY: all help deps deps-test unit demo demo-clean check layers asan tsan bench lint format clean \
+.PHONY: all help man deps deps-test unit demo demo-clean check layers asan tsan bench lint format clean \
 	unit-build bench-build sim-build sim soak experiment experiment-build
 
-all: $(BIN) $(AGENT) $(CTL) ## Build concuryd, concuryctl and concury-agent (build/bin/)
+all: $(BIN) $(AGENT) $(CTL) $(MAN) ## Build concuryd, concuryctl and concury-agent (build/bin/), man pages (build/man/)
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -90,6 +91,21 @@ $(CTL): $(call obj,api/client/ctl.c) $(LIB)
 	$(call say,LD,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS) $(LTO_LINK) -o $@ $^ -lcurl -ljansson -lm
+
+# Each program knows its own options.
+man: $(MAN) ## Make the man pages alone (build/man/)
+
+$(BUILD)/man/concuryctl.1: $(CTL)
+	$(call say,MAN,$@)
+	@mkdir -p $(@D)
+	$(Q)$< man > $@
+
+$(BUILD)/man/%.8: man/%.8.in man/options.awk $(BUILD)/bin/%
+	$(call say,MAN,$@)
+	@mkdir -p $(@D)
+	$(Q)$(BUILD)/bin/$* --help | awk -f man/options.awk > $@.options
+	$(Q)sed -e 's/@VERSION@/$(VERSION)/' -e '/^@OPTIONS@/{' -e 'r $@.options' -e 'd' -e '}' $< > $@
+	@rm -f $@.options
 
 $(LIB): $(call obj,$(LIB_SRC))
 	$(call say,AR,$@)

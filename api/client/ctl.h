@@ -52,8 +52,9 @@ enum ctl_exit {
 	X(PRUNE, "prune", 0, "HOW", "none drain remove",                                           \
 	  "what becomes of objects that the file does not name: none (they stay), drain, remove")  \
 	X(FOLLOW, "follow", 'f', NULL, "", "go on until interrupted")                              \
-	X(SINCE, "since", 0, "ID", "", "from the event after this one")                            \
-	X(KIND, "kind", 0, "KIND", "", "only events of this kind")                                 \
+	X(SINCE, "since", 0, "ID", "", "from behind the event of this id; 0 is all")               \
+	X(KIND, "kind", 0, "KIND", "", "only events of these kinds, separated by commas")          \
+	X(VIP, "vip", 0, "VIP", "", "only of this VIP")                                            \
 	X(DIP, "dip", 0, "DIP", "", "only of this DIP")                                            \
 	X(CLIENT, "client", 0, "ADDRESS", "", "only of this client")                               \
 	X(STATE, "state", 0, "STATE", "half_open established closing unproven",                    \

@@ -46,6 +46,11 @@ const struct ctl_command ctl_commands[] = {
 	 ctl_audit},
 	{"", "explain", "VIP SRC SPORT [DPORT]", "PROTOCOL", "Where a connection goes, and why.",
 	 "DPORT is needed where the VIP has any port.", ctl_explain},
+	{"", "events", "", "SINCE KIND VIP FOLLOW", "What has happened; with -f, what happens.",
+	 "Without --follow all that is remembered, and no more. With -o json each line is an "
+	 "event. A stream "
+	 "that breaks off is taken up again where it ended.",
+	 ctl_events},
 	{"", "top", "", "INTERVAL", "A live view of VIPs and DIPs; q ends it.",
 	 "Where standard output is no terminal, one look at the rates and no more.", ctl_top},
 	{"", "completion", "SHELL", "", "A script that completes command lines, for bash.",

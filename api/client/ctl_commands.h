@@ -26,6 +26,7 @@ int ctl_counters(struct ctl *c, const struct ctl_call *call);
 int ctl_consistency(struct ctl *c, const struct ctl_call *call);
 int ctl_audit(struct ctl *c, const struct ctl_call *call);
 int ctl_explain(struct ctl *c, const struct ctl_call *call);
+int ctl_events(struct ctl *c, const struct ctl_call *call);
 int ctl_top(struct ctl *c, const struct ctl_call *call);
 
 /* the program itself */

@@ -23,8 +23,8 @@ static const char *scale(uint64_t n, unsigned step, const char *const *units, ch
 	double x = (double)n;
 	unsigned unit = 0;
 
-	/* 999.5 would be printed as 1000. */
-	for (; x >= step - 0.5 && units[unit + 1]; unit++)
+	/* 999.5 would be printed with four. */
+	for (; x >= 999.5 && units[unit + 1]; unit++)
 		x /= step;
 	int digits = x < 9.995 ? 2 : x < 99.95 ? 1 : 0;
 	snprintf(buf, size, "%.*f%s", digits, x, units[unit]);
