@@ -102,8 +102,8 @@ static void audit_burst(struct control *c, const struct vip_runtime *v, uint32_t
 		c->audit.found.flows_of_down_dips += !usable;
 		l[i] = (struct lookup){.vip = usable ? view : NULL, .key = s->key};
 	}
-	snapshot_lookup_prepare(c->snapshot, l, n);
-	snapshot_lookup_burst(c->snapshot, l, n);
+	uint64_t maybe_pinned = snapshot_lookup_prepare(c->snapshot, l, n);
+	snapshot_lookup_burst(c->snapshot, l, n, maybe_pinned);
 	for (unsigned i = 0; i < n; i++)
 		if (l[i].vip && l[i].dip != lives[i] &&
 		    !flow_claim_waits(c, flow_set_ref(&v->flows, first + i)->slot))

@@ -123,7 +123,7 @@ static int plan_view(struct plan *p)
 	next->view = view;
 	for (unsigned i = 0; i < next->n_dips && FAULT(reroll_to_weightless); i++)
 		dips[i].weight = 1;
-	dcode_table_reroll(&next->table, dips, next->n_dips, vip_view_dcodes(view));
+	dcode_table_reroll(&next->table, dips, next->n_dips, vip_view_homes(view));
 	for (unsigned i = 0; i < next->n_dips; i++) {
 		const struct dip_version *d = &next->dips[i];
 		struct dip_view *dv = &vip_view_dips(view)[d->index];
@@ -154,12 +154,12 @@ out:
 static bool needs_pin(const struct plan *p, const struct flow_ref *r)
 {
 	const struct vip_view *view = p->next->view;
-	uint32_t home = flow_home(r->hash, view->n_dcodes);
+	uint32_t home = (uint32_t)r->hash & view->home_mask;
 
 	if (r->dip >= p->n_dips || !p->dip_known[r->dip])
 		return false;
 	if (view->dips[r->dip].usable)
-		return view->dcodes[home] != r->dip;
+		return vip_view_home(view, home) != r->dip;
 	return p->next->table.dcodes[home] != r->dip;
 }
 

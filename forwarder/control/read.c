@@ -18,7 +18,7 @@ void control_fill_dip_info(struct control *c, struct vip_runtime *v, const struc
 		.deleting = d->deleting,
 	};
 	for (uint32_t i = 0; i < view->n_dcodes; i++)
-		out->dcodes += view->dcodes[i] == d->index;
+		out->dcodes += vip_view_home(view, i) == d->index;
 	vip_runtime_traffic(c, &v->dips[d->index], &out->packets, &out->bytes);
 	if (d->deleting)
 		control_dip_progress(c, v, d, &out->drain);
@@ -54,8 +54,7 @@ static struct dip_info *list_dips(struct control *c, struct vip_runtime *v)
 	uint32_t *counts = calloc(now->view->n_dips, sizeof(*counts));
 
 	if (dips && counts)
-		dcode_table_count(now->view->dcodes, now->view->n_dcodes, counts,
-				  now->view->n_dips);
+		vip_view_count_dcodes(now->view, counts);
 	for (unsigned i = 0; dips && counts && i < now->n_dips; i++) {
 		const struct dip_version *d = &now->dips[i];
 		dips[i] = (struct dip_info){

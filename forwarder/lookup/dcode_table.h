@@ -6,7 +6,7 @@
 #include "base/cpu.h"
 
 #define DIP_NONE 0u              /* DIP index 0 is never given out: "no DIP" */
-#define DIP_INDEX_MAX 65535u     /* indexes are 16-bit */
+#define DIP_INDEX_MAX 32767u     /* the 16th bit of a home is a mark (lookup/snapshot.h) */
 #define DCODE_TABLE_MIN 1024u
 
 /** What the table needs to know of one DIP. */

@@ -15,14 +15,9 @@
 /* --- one VIP's view ------------------------------------------------------------------------------
  */
 
-static size_t dcode_bytes(uint32_t n_dcodes)
+static size_t home_bytes(const struct vip_view *v)
 {
-	return (size_t)n_dcodes * sizeof(uint16_t);
-}
-
-static size_t mark_bytes(uint32_t n_dcodes)
-{
-	return ((size_t)n_dcodes + 63) / 64 * sizeof(uint64_t);
+	return ((size_t)v->home_mask + 1) * sizeof(*v->homes);
 }
 
 /* Zeroed memory that begins a cache line. size > 0. */
@@ -46,24 +41,21 @@ struct vip_view *vip_view_new(uint32_t n_dcodes, uint32_t n_dips)
 	v->refs = 1;
 	v->n_dcodes = n_dcodes;
 	v->n_dips = n_dips;
-	if (n_dcodes) {
-		v->dcodes = hugemem_alloc(dcode_bytes(n_dcodes), &v->dcode_memory);
-		v->pin_marks = alloc_lines(mark_bytes(n_dcodes));
-	}
+	/* Without Dcodes there is one entry all the same: lookups need not ask. */
+	v->home_mask = n_dcodes ? n_dcodes - 1 : 0;
+	v->homes = hugemem_alloc(home_bytes(v), &v->home_memory);
 	if (n_dips)
 		v->dips = alloc_lines(n_dips * sizeof(*v->dips));
-	if ((n_dcodes && (!v->dcodes || !v->pin_marks)) || (n_dips && !v->dips)) {
+	if (!v->homes || (n_dips && !v->dips)) {
 		vip_view_unref(v);
 		return NULL;
 	}
-	if (n_dcodes)
-		memset((void *)v->pin_marks, 0xff, mark_bytes(n_dcodes));
 	return v;
 }
 
-uint16_t *vip_view_dcodes(struct vip_view *v)
+uint16_t *vip_view_homes(struct vip_view *v)
 {
-	return (uint16_t *)v->dcodes;
+	return (uint16_t *)v->homes;
 }
 
 struct dip_view *vip_view_dips(struct vip_view *v)
@@ -73,15 +65,20 @@ struct dip_view *vip_view_dips(struct vip_view *v)
 
 void vip_view_mark_pins(struct vip_view *v, const uint64_t *hashes, uint32_t n)
 {
-	uint64_t *marks = (uint64_t *)v->pin_marks;
+	uint16_t *homes = (uint16_t *)v->homes;
 
-	if (!v->n_dcodes)
-		return;
-	memset(marks, 0, mark_bytes(v->n_dcodes));
-	for (uint32_t i = 0; i < n; i++) {
-		uint32_t home = flow_home(hashes[i], v->n_dcodes);
-		marks[home / 64] |= (uint64_t)1 << (home % 64);
-	}
+	assert(n == 0 || v->pins.n_a);
+	for (uint32_t c = 0; c <= v->home_mask; c++)
+		homes[c] &= (uint16_t)~HOME_HAS_PINS;
+	for (uint32_t i = 0; i < n; i++)
+		homes[(uint32_t)hashes[i] & v->home_mask] |= HOME_HAS_PINS;
+}
+
+void vip_view_count_dcodes(const struct vip_view *v, uint32_t *counts)
+{
+	memset(counts, 0, v->n_dips * sizeof(*counts));
+	for (uint32_t c = 0; c < v->n_dcodes; c++)
+		counts[vip_view_home(v, c)]++;
 }
 
 void vip_view_ref(struct vip_view *v)
@@ -97,20 +94,19 @@ void vip_view_unref(struct vip_view *v)
 	if (--v->refs)
 		return;
 	othello_destroy(&v->pins);
-	hugemem_free((void *)v->dcodes, dcode_bytes(v->n_dcodes));
-	free((void *)v->pin_marks);
+	hugemem_free((void *)v->homes, home_bytes(v));
 	free((void *)v->dips);
 	free(v);
 }
 
 size_t vip_view_pin_bytes(const struct vip_view *v)
 {
-	return v->pins.n_a ? othello_bytes(&v->pins) + mark_bytes(v->n_dcodes) : 0;
+	return othello_bytes(&v->pins);
 }
 
 size_t vip_view_dcode_bytes(const struct vip_view *v)
 {
-	return dcode_bytes(v->n_dcodes);
+	return v->n_dcodes * sizeof(*v->homes);
 }
 
 /* --- the snapshot --------------------------------------------------------------------------------

@@ -36,26 +36,29 @@ struct dip_view {
 	uint32_t counter;   /* index of its packet and byte counters (worker/counters.h) */
 };
 
+/** Flows at home in this Dcode may be pinned. */
+#define HOME_HAS_PINS 0x8000u
+
 /** One VIP, immutable, shared between snapshots. */
 struct vip_view {
 	/* read for every packet */
 	uint64_t seed;           /* of flow_key_hash; secret */
-	const uint16_t *dcodes;  /* effective table (after re-roll), hugemem */
-	uint32_t n_dcodes;       /* a power of two; 0 = no table: every lookup is DIP_NONE */
+	const uint16_t *homes;   /* by Dcode: its DIP (after re-roll) and HOME_HAS_PINS; hugemem */
+	uint32_t home_mask;      /* entries of homes - 1, which are a power of two */
 	uint32_t n_dips;         /* entries of dips; index 0 is DIP_NONE and never usable */
 	const struct dip_view *dips;
 	struct othello pins;     /* n_a == 0: the VIP has no pins */
-	const uint64_t *pin_marks; /* a bit for each Dcode: flows at home there may be pinned */
 	uint32_t refresh_ms;     /* refresh interval */
 	uint16_t slot;           /* index in snapshot.vips, < VIPS_MAX */
 	uint8_t mode;            /* enum vip_mode */
 	uint8_t affinity;        /* enum vip_affinity */
 	uint8_t on_learn_overflow; /* enum learn_overflow */
 	/* read by control */
+	uint32_t n_dcodes; /* 0 = no table: every lookup is DIP_NONE */
 	uint32_t uid; /* stable id, never reused; stands in learn records and flow slots */
 	struct vip_match match;
 	uint32_t refs;
-	enum hugemem_kind dcode_memory;
+	enum hugemem_kind home_memory;
 };
 
 /** A flow that neither home nor pin puts right, keyed by the full flow key. */
@@ -88,20 +91,30 @@ enum lookup_reason { LOOKUP_HOME, LOOKUP_PIN, LOOKUP_EXACT, LOOKUP_NONE };
 MUST_CHECK struct vip_view *vip_view_new(uint32_t n_dcodes, uint32_t n_dips);
 
 /** Writable arrays of a view that is not published yet. Thread: control. */
-uint16_t *vip_view_dcodes(struct vip_view *v);
+uint16_t *vip_view_homes(struct vip_view *v);
 struct dip_view *vip_view_dips(struct vip_view *v);
 
 /** Say which flows the view pins: n hashes, all whose pin names another DIP than their home Dcode does.
  *  Pins move whole Dcodes, so most Dcodes have none, and a lookup whose home Dcode is not marked need
- *  not read the Othello at all (nor can a fingerprint accident misplace it). Until this is called
- *  every Dcode is marked. Thread: control, before the view is published. */
+ *  not read the Othello at all (nor can a fingerprint accident misplace it). To be called when homes
+ *  and pins are written: until then no pin is looked up. Thread: control, before the view is
+ *  published. */
 void vip_view_mark_pins(struct vip_view *v, const uint64_t *hashes, uint32_t n);
+
+/** DIP of a Dcode < n_dcodes. */
+static ALWAYS_INLINE uint16_t vip_view_home(const struct vip_view *v, uint32_t dcode)
+{
+	return v->homes[dcode] & (uint16_t)~HOME_HAS_PINS;
+}
+
+/** counts[i]: Dcodes of the DIP with index i < n_dips. */
+void vip_view_count_dcodes(const struct vip_view *v, uint32_t *counts);
 
 /** Reference counts are control's; workers never touch them. */
 void vip_view_ref(struct vip_view *v);
 void vip_view_unref(struct vip_view *v); /* frees at 0; NULL is fine */
 
-/** Bytes of Othello arrays and marks (0 without pins) / of the Dcode table. */
+/** Bytes of the Othello arrays (0 without pins) / of the Dcode table. */
 size_t vip_view_pin_bytes(const struct vip_view *v);
 size_t vip_view_dcode_bytes(const struct vip_view *v);
 
@@ -148,43 +161,37 @@ static ALWAYS_INLINE uint32_t pin_word(uint64_t h, uint16_t dip)
 	return flow_fingerprint(h) << 16 | dip;
 }
 
-/** True if a flow at home in this Dcode may be pinned. */
-static ALWAYS_INLINE bool vip_view_may_pin(const struct vip_view *v, uint32_t dcode)
-{
-	return v->pins.n_a && (v->pin_marks[dcode / 64] >> (dcode % 64) & 1);
-}
-
 /** DIP for hash h by pins and home alone (no exact table): what control checks known flows with.
  *  DIP_NONE if the home Dcode names no usable DIP. Thread: worker or control. */
 static ALWAYS_INLINE uint16_t vip_view_lookup(const struct vip_view *v, uint64_t h)
 {
-	if (!v->n_dcodes)
-		return DIP_NONE;
-	uint32_t home = flow_home(h, v->n_dcodes);
-	if (vip_view_may_pin(v, home)) {
+	uint32_t home = v->homes[(uint32_t)h & v->home_mask];
+	if (home & HOME_HAS_PINS) {
 		uint32_t x = othello_get(&v->pins, h);
 		if (vip_view_pin_valid(v, h, x))
 			return (uint16_t)x;
 	}
-	return v->dcodes[home];
+	return (uint16_t)(home & ~HOME_HAS_PINS);
 }
 
-/** One flow of a burst: in vip, key, hash; out dip (usable, or DIP_NONE). */
+/** One flow of a burst: in vip, key; out hash, dip (usable, or DIP_NONE). */
 struct lookup {
-	const struct vip_view *vip; /* NULL: skipped, dip untouched */
+	const struct vip_view *vip; /* NULL: skipped, all else untouched */
 	struct flow_key key;
 	uint64_t hash;
-	uint32_t home; /* home Dcode and cells of the pins; from stage 1 to stage 2 */
-	uint32_t cell_a;
+	uint32_t cell_a; /* of the pins; from stage 1 to stage 2 */
 	uint32_t cell_b;
 	uint16_t dip;
 };
 
-/** Stage 1: hash each key and prefetch what stage 2 reads. n <= 64. Thread: worker. */
-void snapshot_lookup_prepare(const struct snapshot *s, struct lookup *l, unsigned n);
+/** Stage 1: hash each key, place it by its home, and prefetch what stage 2 reads. Returns which of
+ *  them may be pinned (bit i: l[i]), for stage 2; until that, the dip of those is not the answer. n <= 64.
+ *  Thread: worker. */
+MUST_CHECK uint64_t snapshot_lookup_prepare(const struct snapshot *s, struct lookup *l, unsigned n);
 
-/** Stage 2: look up each. Never allocates, never fails. Thread: worker. (Concury 5.2) */
-void snapshot_lookup_burst(const struct snapshot *s, struct lookup *l, unsigned n);
+/** Stage 2: look up the rest. Never allocates, never fails. Thread: worker. (Concury 5.2) */
+void snapshot_lookup_burst(const struct snapshot *s, struct lookup *l, unsigned n,
+			   uint64_t maybe_pinned);
 
 /** The same for one flow, with the reason, for explain. *dcode: the home Dcode. */
 uint16_t snapshot_lookup_one(const struct snapshot *s, const struct vip_view *v,

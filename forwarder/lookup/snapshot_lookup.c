@@ -1,39 +1,50 @@
-/* The lookup of a burst, in two stages: the first hashes and asks for the cache lines, the second
- * reads them. Between them lie the other flows of the burst, and whatever the caller does. A flow
- * whose home Dcode is not the home of any pin, which is nearly every flow, touches two lines: the
- * mark and the entry of the Dcode, both of tables that fit a private cache; only the others read
- * the Othello. The DIP's own line is asked for at the end; who reads it is the rewrite. */
+/* The lookup of a burst, in two stages: the first hashes, places each flow by its home Dcode and asks
+ * for the cache lines of the pins that may overrule it; the second reads those. Between them lie the
+ * other flows of the burst, and whatever the caller does. The table of homes is read at once: it is
+ * small enough for a private cache, and its mark says of nearly every flow that it has no pin, which
+ * then costs nothing more. The DIP's own line is asked for; who reads it is the rewrite. */
 #include "lookup/snapshot.h"
 
 #include <assert.h>
 
 #define LOOKUPS_MAX 64u
-#define NO_CELL UINT32_MAX /* arrays are shorter: the flow is not pinned */
 
-void snapshot_lookup_prepare(const struct snapshot *s, struct lookup *l, unsigned n)
+uint64_t snapshot_lookup_prepare(const struct snapshot *s, struct lookup *l, unsigned n)
 {
+	const struct vip_view *v = NULL;
+	const struct dip_view *dips = NULL;
+	const uint16_t *homes = NULL;
+	uint64_t seed = 0, maybe_pinned = 0;
+	uint32_t mask = 0;
+
 	assert(n <= LOOKUPS_MAX);
 	for (unsigned i = 0; i < n; i++) {
-		const struct vip_view *v = l[i].vip;
-		if (!v)
+		if (!l[i].vip)
 			continue;
-		uint64_t h = flow_key_hash(&l[i].key, v->seed);
+		if (l[i].vip != v) { /* seldom: packets of a VIP come together */
+			v = l[i].vip;
+			dips = v->dips;
+			homes = v->homes;
+			seed = v->seed;
+			mask = v->home_mask;
+		}
+		uint64_t h = flow_key_hash(&l[i].key, seed);
+		uint32_t home = homes[(uint32_t)h & mask];
 		l[i].hash = h;
-		l[i].home = flow_home(h, v->n_dcodes);
-		l[i].cell_a = NO_CELL;
-		if (!v->n_dcodes)
-			continue;
-		cpu_prefetch(&v->dcodes[l[i].home]);
-		if (vip_view_may_pin(v, l[i].home)) {
+		l[i].dip = (uint16_t)(home & ~HOME_HAS_PINS);
+		cpu_prefetch(&dips[l[i].dip]);
+		if (home & HOME_HAS_PINS) {
 			othello_cells(&v->pins, h, &l[i].cell_a, &l[i].cell_b);
 			cpu_prefetch(&v->pins.a[l[i].cell_a]);
 			cpu_prefetch(&v->pins.b[l[i].cell_b]);
+			maybe_pinned |= (uint64_t)1 << i;
 		}
 	}
 	for (unsigned i = 0; s->n_exact && i < n; i++) {
 		if (l[i].vip)
 			cpu_prefetch(&s->exact[(uint32_t)(l[i].hash >> 24) & s->exact_mask]);
 	}
+	return maybe_pinned;
 }
 
 static bool usable(const struct vip_view *v, uint32_t dip)
@@ -50,26 +61,25 @@ static uint16_t exact_dip(const struct snapshot *s, const struct vip_view *v,
 	return usable(v, dip) ? dip : DIP_NONE;
 }
 
-void snapshot_lookup_burst(const struct snapshot *s, struct lookup *l, unsigned n)
+void snapshot_lookup_burst(const struct snapshot *s, struct lookup *l, unsigned n,
+			   uint64_t maybe_pinned)
 {
 	assert(n <= LOOKUPS_MAX);
-	for (unsigned i = 0; i < n; i++) {
-		const struct vip_view *v = l[i].vip;
-		if (!v)
+	for (; maybe_pinned; maybe_pinned &= maybe_pinned - 1) {
+		struct lookup *one = &l[__builtin_ctzll(maybe_pinned)];
+		const struct vip_view *v = one->vip;
+		uint32_t x = v->pins.a[one->cell_a] ^ v->pins.b[one->cell_b];
+		if (!vip_view_pin_valid(v, one->hash, x))
 			continue;
-		uint16_t dip = v->n_dcodes ? v->dcodes[l[i].home] : DIP_NONE;
-		if (l[i].cell_a != NO_CELL) {
-			uint32_t x = v->pins.a[l[i].cell_a] ^ v->pins.b[l[i].cell_b];
-			if (vip_view_pin_valid(v, l[i].hash, x))
-				dip = (uint16_t)x;
-		}
-		if (s->n_exact) {
-			uint16_t exact = exact_dip(s, v, &l[i].key, l[i].hash);
-			if (exact != DIP_NONE)
-				dip = exact;
-		}
-		l[i].dip = dip;
-		cpu_prefetch(&v->dips[dip]);
+		one->dip = (uint16_t)x;
+		cpu_prefetch(&v->dips[one->dip]);
+	}
+	for (unsigned i = 0; s->n_exact && i < n; i++) {
+		if (!l[i].vip)
+			continue;
+		uint16_t dip = exact_dip(s, l[i].vip, &l[i].key, l[i].hash);
+		if (dip != DIP_NONE)
+			l[i].dip = dip;
 	}
 }
 
@@ -80,23 +90,19 @@ uint16_t snapshot_lookup_one(const struct snapshot *s, const struct vip_view *v,
 	uint64_t h = flow_key_hash(key, v->seed);
 	uint16_t dip = exact_dip(s, v, key, h);
 
-	*dcode = v->n_dcodes ? flow_home(h, v->n_dcodes) : 0;
+	*dcode = (uint32_t)h & v->home_mask;
 	if (dip != DIP_NONE) {
 		*reason = LOOKUP_EXACT;
 		return dip;
 	}
-	if (!v->n_dcodes) {
-		*reason = LOOKUP_NONE;
-		return DIP_NONE;
-	}
-	if (vip_view_may_pin(v, *dcode)) {
+	if (v->homes[*dcode] & HOME_HAS_PINS) {
 		uint32_t x = othello_get(&v->pins, h);
 		if (vip_view_pin_valid(v, h, x)) {
 			*reason = LOOKUP_PIN;
 			return (uint16_t)x;
 		}
 	}
-	dip = v->dcodes[*dcode];
+	dip = vip_view_home(v, *dcode);
 	*reason = dip == DIP_NONE ? LOOKUP_NONE : LOOKUP_HOME;
 	return dip;
 }

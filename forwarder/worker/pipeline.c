@@ -129,11 +129,12 @@ static void classify(struct burst *b)
 
 static void look_up(struct burst *b)
 {
-	snapshot_lookup_prepare(b->s, b->flows, b->n);
+	uint64_t maybe_pinned = snapshot_lookup_prepare(b->s, b->flows, b->n);
+
 	for (unsigned i = 0; i < b->n; i++)
 		if (b->flows[i].vip)
 			learn_prefetch(&b->w->learn, b->flows[i].hash);
-	snapshot_lookup_burst(b->s, b->flows, b->n);
+	snapshot_lookup_burst(b->s, b->flows, b->n, maybe_pinned);
 }
 
 static void count_learning(struct worker_counters *c, const struct learn_burst *lb)

@@ -74,7 +74,7 @@ static struct vip_view *make_view(const struct world *w, const struct othello_ma
 
 	check(v && othello_map_write(map, &v->pins) == 0, "no memory");
 	v->seed = w->seed;
-	memcpy(vip_view_dcodes(v), w->table.dcodes, w->table.n * sizeof(uint16_t));
+	memcpy(vip_view_homes(v), w->table.dcodes, w->table.n * sizeof(uint16_t));
 	for (unsigned i = 1; i <= N_DIPS; i++)
 		vip_view_dips(v)[i].usable = true;
 	return v;
@@ -98,6 +98,8 @@ static void make_concury(struct world *w)
 	w->vip = make_view(w, map);
 	vip_view_mark_pins(w->vip, hashes, n_pins);
 	w->marked = make_view(w, map);
+	for (uint32_t c = 0; c < w->table.n; c++)
+		vip_view_homes(w->marked)[c] |= HOME_HAS_PINS;
 	w->snapshot = snapshot_new(1, 0);
 	check(w->snapshot != NULL, "no memory");
 	othello_map_free(map);
@@ -156,8 +158,8 @@ static ALWAYS_INLINE uint64_t run_view(const struct world *w, const struct vip_v
 			bench_flow_key(f, &l[i].key);
 			f = bench_next_flow(f, w->n);
 		}
-		snapshot_lookup_prepare(w->snapshot, l, PEER_BURST);
-		snapshot_lookup_burst(w->snapshot, l, PEER_BURST);
+		uint64_t maybe_pinned = snapshot_lookup_prepare(w->snapshot, l, PEER_BURST);
+		snapshot_lookup_burst(w->snapshot, l, PEER_BURST, maybe_pinned);
 		for (unsigned i = 0; i < PEER_BURST; i++)
 			sum += l[i].dip;
 	}

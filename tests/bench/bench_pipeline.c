@@ -43,7 +43,7 @@ static struct vip_view *make_vip(enum vip_mode mode, uint32_t n_flows)
 		};
 	}
 	for (uint32_t c = 0; c < N_DCODES; c++)
-		vip_view_dcodes(v)[c] = (uint16_t)(1 + c % N_DIPS);
+		vip_view_homes(v)[c] = (uint16_t)(1 + c % N_DIPS);
 	for (uint32_t flow = 0; flow < n_flows; flow += 50) {
 		struct flow_key key = {.proto = IPPROTO_TCP, .dport_be = htons(80)};
 		uint32_t src = htonl(0x0a000000u | flow >> 4);

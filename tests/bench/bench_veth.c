@@ -184,7 +184,7 @@ static struct snapshot *make_snapshot(void)
 		memcpy(d->dst_mac, dst_mac, 6);
 	}
 	for (uint32_t c = 0; c < N_DCODES; c++)
-		vip_view_dcodes(v)[c] = (uint16_t)(1 + c % N_DIPS);
+		vip_view_homes(v)[c] = (uint16_t)(1 + c % N_DIPS);
 	int rc = snapshot_add_vip(s, v);
 	assert(rc == 0);
 	vip_view_unref(v);

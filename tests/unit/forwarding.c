@@ -68,7 +68,7 @@ struct vip_view *forwarding_vip(uint16_t slot, const char *address, unsigned n_d
 		};
 	}
 	for (uint32_t c = 0; n_dips && c < DCODES; c++)
-		vip_view_dcodes(v)[c] = (uint16_t)(1 + c % n_dips);
+		vip_view_homes(v)[c] = (uint16_t)(1 + c % n_dips);
 	return v;
 }
 

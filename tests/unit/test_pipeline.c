@@ -145,7 +145,7 @@ START_TEST(test_drop_no_dip)
 	struct vip_view *v = forwarding_vip(0, VIP_ADDRESS, _i ? 1 : 0);
 
 	if (_i == 1)
-		memset(vip_view_dcodes(v), 0, v->n_dcodes * sizeof(*v->dcodes));
+		memset(vip_view_homes(v), 0, v->n_dcodes * sizeof(*v->homes));
 	if (_i == 2)
 		vip_view_dips(v)[1].usable = false;
 	set_up(v);

@@ -224,7 +224,7 @@ static struct snapshot *storm_snapshot(uint64_t generation)
 
 	ck_assert_ptr_nonnull(s);
 	for (uint32_t c = 0; c < v->n_dcodes; c++)
-		vip_view_dcodes(v)[c] = (uint16_t)(1 + generation % 2);
+		vip_view_homes(v)[c] = (uint16_t)(1 + generation % 2);
 	forwarding_add(s, v);
 	return s;
 }

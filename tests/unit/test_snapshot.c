@@ -30,7 +30,7 @@ static struct vip_view *view_new(uint16_t slot, uint32_t n_dcodes, uint32_t n_di
 	for (uint32_t i = 1; i < n_dips; i++)
 		vip_view_dips(v)[i].usable = true;
 	for (uint32_t c = 0; c < n_dcodes; c++)
-		vip_view_dcodes(v)[c] = (uint16_t)(1 + c % (n_dips - 1));
+		vip_view_homes(v)[c] = (uint16_t)(1 + c % (n_dips - 1));
 	return v;
 }
 
@@ -204,8 +204,8 @@ static void check_lookups(const struct snapshot *s, const struct vip_view *v,
 				.key = keys[done + i],
 				.dip = 0xbeef,
 			};
-		snapshot_lookup_prepare(s, l, burst);
-		snapshot_lookup_burst(s, l, burst);
+		uint64_t maybe_pinned = snapshot_lookup_prepare(s, l, burst);
+		snapshot_lookup_burst(s, l, burst, maybe_pinned);
 		for (uint32_t i = 0; i < burst; i++, done++) {
 			enum lookup_reason reason;
 			uint32_t dcode;
@@ -236,7 +236,7 @@ static struct vip_view *pinned_view(struct prng *rng, struct flow_key *keys, uin
 	for (int i = 0; i < FLOWS; i++) {
 		keys[i] = random_key(rng, v);
 		uint64_t h = flow_key_hash(&keys[i], v->seed);
-		dips[i] = v->dcodes[flow_home(h, DCODES)];
+		dips[i] = vip_view_home(v, flow_home(h, DCODES));
 		if (h % 50 == 0) {
 			dips[i] = (uint16_t)(1 + (h >> 8) % DIPS);
 			hashes[n_pins] = h;
@@ -247,6 +247,7 @@ static struct vip_view *pinned_view(struct prng *rng, struct flow_key *keys, uin
 			 0);
 	ck_assert_int_eq(othello_map_write(m, &v->pins), 0);
 	othello_map_free(m);
+	vip_view_mark_pins(v, hashes, n_pins);
 	return v;
 }
 
@@ -285,7 +286,7 @@ START_TEST(test_home_and_pins)
 	for (int i = 0; i < FLOWS; i++) {
 		uint64_t h = flow_key_hash(&keys[i], v->seed);
 		if (dips[i] == 7)
-			dips[i] = v->dcodes[flow_home(h, DCODES)];
+			dips[i] = vip_view_home(v, flow_home(h, DCODES));
 	}
 	check_lookups(s, v, keys, dips, FLOWS, &rng);
 	snapshot_free(s);
@@ -305,14 +306,14 @@ START_TEST(test_marked_pins)
 	struct vip_view *v = view_new(0, DCODES, DIPS + 1);
 	struct snapshot *s = snapshot_new(1, 0);
 	struct othello_map *m;
-	uint32_t n_pins = 0;
+	uint32_t n_pins = 0, counts[DIPS + 1];
 
 	v->seed = prng_u64(&rng);
 	for (int i = 0; i < FLOWS; i++) {
 		keys[i] = random_key(&rng, v);
 		uint64_t h = flow_key_hash(&keys[i], v->seed);
 		uint32_t home = flow_home(h, DCODES);
-		dips[i] = v->dcodes[home];
+		dips[i] = vip_view_home(v, home);
 		if (home % 50 == 7) {
 			dips[i] = (uint16_t)(1 + dips[i] % DIPS);
 			hashes[n_pins] = h;
@@ -324,21 +325,26 @@ START_TEST(test_marked_pins)
 	ck_assert_int_eq(othello_map_write(m, &v->pins), 0);
 	othello_map_free(m);
 	for (uint32_t c = 0; c < DCODES; c++)
-		expect(vip_view_may_pin(v, c)); /* nothing said yet */
+		expect(v->homes[c] == vip_view_home(v, c)); /* nothing said yet */
 	vip_view_mark_pins(v, hashes, n_pins);
 	for (uint32_t c = 0; c < DCODES; c++)
-		expect(!vip_view_may_pin(v, c) || c % 50 == 7);
+		expect(v->homes[c] == vip_view_home(v, c) || c % 50 == 7);
 	ck_assert_int_eq(snapshot_add_vip(s, v), 0);
 	for (int i = 0; i < FLOWS; i++)
 		expect(vip_view_lookup(v, flow_key_hash(&keys[i], v->seed)) == dips[i]);
 	check_lookups(s, v, keys, dips, FLOWS, &rng);
+	vip_view_count_dcodes(v, counts);
+	for (uint32_t i = 0; i <= DIPS; i++)
+		ck_assert_uint_eq(counts[i], i ? DCODES / DIPS + (i <= DCODES % DIPS) : 0);
 	vip_view_mark_pins(v, NULL, 0);
 	for (uint32_t c = 0; c < DCODES; c++)
-		expect(!vip_view_may_pin(v, c));
+		expect(v->homes[c] == vip_view_home(v, c));
 	snapshot_free(s);
 	vip_view_unref(v);
-	v = view_new(0, 0, 2); /* no Dcodes to mark */
-	vip_view_mark_pins(v, hashes, n_pins);
+	v = view_new(0, 0, 2); /* no Dcodes */
+	vip_view_mark_pins(v, NULL, 0);
+	vip_view_count_dcodes(v, counts);
+	expect(counts[0] == 0 && counts[1] == 0);
 	vip_view_unref(v);
 }
 END_TEST
@@ -446,7 +452,7 @@ START_TEST(test_equal_hashes)
 	ck_assert(!flow_key_equal(&keys[0], &keys[1]));
 	for (int i = 0; i < 2; i++) {
 		hashes[i] = flow_key_hash(&keys[i], v->seed);
-		dips[i] = (uint16_t)(1 + (v->dcodes[flow_home(hashes[i], DCODES)] + i) % DIPS);
+		dips[i] = (uint16_t)(1 + (vip_view_home(v, flow_home(hashes[i], DCODES)) + i) % DIPS);
 		words[i] = pin_word(hashes[i], dips[i]);
 	}
 	ck_assert_uint_eq(hashes[0], hashes[1]);
@@ -455,6 +461,7 @@ START_TEST(test_equal_hashes)
 	ck_assert_uint_eq(clashes[0], 1);
 	ck_assert_int_eq(othello_map_write(m, &v->pins), 0);
 	othello_map_free(m);
+	vip_view_mark_pins(v, hashes, 1);
 	ck_assert_int_eq(snapshot_add_vip(s, v), 0);
 	ck_assert_int_eq(snapshot_exact_add(s, 0, &keys[1], hashes[1], dips[1]), 0);
 	check_lookups(s, v, keys, dips, 2, &rng);
@@ -478,7 +485,7 @@ START_TEST(test_no_memory)
 		return;
 	space_limit(1 << 20);
 	v = vip_view_new(1 << 23, 2);
-	struct vip_view *many = vip_view_new(0, 65536);
+	struct vip_view *many = vip_view_new(0, DIP_INDEX_MAX + 1);
 	s = snapshot_new(1, 1 << 20);
 	space_unlimit();
 	ck_assert_ptr_null(v);
