@@ -18,6 +18,7 @@
 #include "actions.h"
 #include "api/server/auth.h"
 #include "api/server/http.h"
+#include "api/server/tls.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "control/preflight.h"
@@ -35,8 +36,9 @@ _Static_assert(2 * OPTIONS_LISTEN_MAX <= LISTENERS_MAX, "every --listen gets a l
 
 struct daemon {
 	const struct options *options;
-	int signals; /* that end it: a signalfd */
+	int signals; /* that end it, or have files read again: a signalfd */
 	int link_events;
+	struct tls *tls;
 	struct http_server *http;
 	struct store *store;
 	struct xsk *xsk;
@@ -89,9 +91,13 @@ static int open_listeners(struct daemon *d, struct error *err)
 	const struct http_config c = {.n = o->n_listen,
 				      .listen = o->listen,
 				      .n_read_only = o->n_listen_read_only,
-				      .listen_read_only = o->listen_read_only};
+				      .listen_read_only = o->listen_read_only,
+				      .has_tls = o->tls_cert != NULL};
+	const struct tls_config files = {
+		.cert = o->tls_cert, .key = o->tls_key, .client_ca = o->tls_client_ca};
+	int rc = o->tls_cert ? tls_new(&files, &d->tls, err) : 0;
 
-	return http_open(&c, &d->http, err);
+	return rc ? rc : http_open(&c, &d->http, err);
 }
 
 static int put_token(void *ctx, const struct store_token *t, struct error *err)
@@ -302,6 +308,7 @@ static void stop(struct daemon *d)
 	if (d->control)
 		control_announce_end(d->control);
 	http_close(d->http);
+	tls_free(d->tls);
 	if (d->control_runs)
 		control_stop(d->control);
 	for (unsigned i = 0; i < d->n_workers; i++)
@@ -344,8 +351,38 @@ static void log_ready(const struct daemon *d)
 		 hugemem_kind_name(info->lookup_memory), hugemem_kind_name(info->umem_memory),
 		 (unsigned long long)state_file_n_flows(d->state));
 	for (unsigned i = 0; i < http_n_listeners(d->http); i++)
-		log_info("concuryd", "API on %s", http_listener_text(d->http, i));
+		log_info("concuryd", "API on %s%s", http_listener_text(d->http, i),
+			 http_listener_kind(d->http, i));
 	log_info("concuryd", "version " CONCURY_VERSION ", workers: %u, ready", d->n_workers);
+}
+
+/* Each file by itself: one that is wrong does not keep a token from being withdrawn. */
+static void reload(const struct daemon *d)
+{
+	struct error err;
+	bool good = true;
+
+	if (auth_reload(d->api.auth, &err)) {
+		log_error("concuryd", "%s (what was read before stays)", err.message);
+		good = false;
+	}
+	if (d->tls && tls_reload(d->tls, &err)) {
+		log_error("concuryd", "%s (what was read before stays)", err.message);
+		good = false;
+	}
+	if (good)
+		log_info("concuryd", "SIGHUP: tokens and certificates are read again");
+}
+
+/* True if a signal has come that ends us. */
+static bool read_end(const struct daemon *d, struct signalfd_siginfo *end)
+{
+	if (read(d->signals, end, sizeof(*end)) != (ssize_t)sizeof(*end))
+		return false;
+	if (end->ssi_signo != SIGHUP)
+		return true;
+	reload(d);
+	return false;
 }
 
 /* Watches until a signal says to end; returns which. A new MAC address cannot wait for the next
@@ -367,7 +404,7 @@ static int wait_for_end(struct daemon *d)
 		}
 		now_ms = clock_now_ms();
 		poll(fds, ARRAY_LEN(fds), now_ms < tick_ms ? (int)(tick_ms - now_ms) : 0);
-	} while (read(d->signals, &end, sizeof(end)) != sizeof(end));
+	} while (!read_end(d, &end));
 	watch_tick(d->watch);
 	return (int)end.ssi_signo;
 }
@@ -395,6 +432,7 @@ static int run(const struct options *o)
 	sigemptyset(&ends);
 	sigaddset(&ends, SIGTERM);
 	sigaddset(&ends, SIGINT);
+	sigaddset(&ends, SIGHUP);
 	pthread_sigmask(SIG_BLOCK, &ends, NULL);
 	signal(SIGPIPE, SIG_IGN);
 

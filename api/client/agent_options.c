@@ -10,17 +10,23 @@
 #define INTERVAL_MIN_MS 50u
 #define INTERVAL_MAX_MS 60000u
 
-const char agent_help[] = "concury-agent: tells Concury of this backend's connections\n"
-			  "\n"
-			  "  --url URL          http://HOST:PORT or unix:PATH of concuryd's API\n"
-			  "  --agent ID         the agent's id there\n"
-			  "  --token-file FILE  its token, in the file's first line\n"
-			  "  --vip ADDR:PORT[/tcp|/udp]\n"
-			  "                     watch this local address (repeatable; IPv6 as "
-			  "[ADDR]:PORT; port 0: any)\n"
-			  "                     in place of the VIP that concuryd names\n"
-			  "  --interval MS      how often to report (default 1000)\n"
-			  "  --version, --help\n";
+const char agent_help[] =
+	"concury-agent: tells Concury of this backend's connections\n"
+	"\n"
+	"  --url URL          https://HOST:PORT, http://HOST:PORT or unix:PATH of "
+	"concuryd's API\n"
+	"  --agent ID         the agent's id there\n"
+	"  --token-file FILE  its token, in the file's first line\n"
+	"  --ca-file FILE     authorities that the API's certificate may come from "
+	"(the system's)\n"
+	"  --cert FILE --key FILE\n"
+	"                     the agent's own certificate, where the API wants one\n"
+	"  --vip ADDR:PORT[/tcp|/udp]\n"
+	"                     watch this local address (repeatable; IPv6 as "
+	"[ADDR]:PORT; port 0: any)\n"
+	"                     in place of the VIP that concuryd names\n"
+	"  --interval MS      how often to report (default 1000)\n"
+	"  --version, --help\n";
 
 static int parse_protocol(const char *text, uint8_t *proto)
 {
@@ -87,11 +93,22 @@ static int parse_option(int option, const char *value, struct agent_options *o, 
 
 	switch (option) {
 	case 'u':
-		if (strncmp(value, "http://", 7) != 0 && strncmp(value, "unix:/", 6) != 0)
+		if (strncmp(value, "http://", 7) != 0 && strncmp(value, "https://", 8) != 0 &&
+		    strncmp(value, "unix:/", 6) != 0)
 			return error_set(err, -EINVAL,
-					 "--url %s: http://HOST:PORT or unix:/PATH is needed",
+					 "--url %s: https://HOST:PORT, http://HOST:PORT or "
+					 "unix:/PATH is needed",
 					 value);
 		o->url = value;
+		return 0;
+	case 'A':
+		o->ca_file = value;
+		return 0;
+	case 'C':
+		o->cert = value;
+		return 0;
+	case 'K':
+		o->key = value;
 		return 0;
 	case 'a':
 		o->id = value;
@@ -130,6 +147,9 @@ int agent_options_parse(int argc, char **argv, struct agent_options *o, struct e
 		{"url", required_argument, NULL, 'u'},
 		{"agent", required_argument, NULL, 'a'},
 		{"token-file", required_argument, NULL, 't'},
+		{"ca-file", required_argument, NULL, 'A'},
+		{"cert", required_argument, NULL, 'C'},
+		{"key", required_argument, NULL, 'K'},
 		{"vip", required_argument, NULL, 'v'},
 		{"interval", required_argument, NULL, 'i'},
 		{"version", no_argument, NULL, 'V'},
@@ -149,5 +169,7 @@ int agent_options_parse(int argc, char **argv, struct agent_options *o, struct e
 		return error_set(err, -EINVAL, "%s: not an option", argv[optind]);
 	if (!o->url || !o->id || !o->token[0])
 		return error_set(err, -EINVAL, "--url, --agent and --token-file are needed");
+	if (!o->cert != !o->key)
+		return error_set(err, -EINVAL, "--cert and --key go together");
 	return 0;
 }

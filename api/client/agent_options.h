@@ -19,7 +19,10 @@ enum agent_action { AGENT_RUN, AGENT_HELP, AGENT_VERSION };
 
 struct agent_options {
 	enum agent_action action;
-	const char *url; /* "http://HOST:PORT" or "unix:PATH" */
+	const char *url; /* "https://HOST:PORT", "http://HOST:PORT" or "unix:PATH" */
+	const char *ca_file; /* NULL = the system's; so the next: none */
+	const char *cert;
+	const char *key;
 	const char *id;
 	char token[132]; /* the file's first line */
 	unsigned interval_ms;

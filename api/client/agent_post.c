@@ -243,6 +243,10 @@ static int set_up(struct agent_post *p, const struct agent_options *o)
 	if (over_unix &&
 	    curl_easy_setopt(p->easy, CURLOPT_UNIX_SOCKET_PATH, o->url + 5) != CURLE_OK)
 		return -ENOMEM;
+	if ((o->ca_file && curl_easy_setopt(p->easy, CURLOPT_CAINFO, o->ca_file) != CURLE_OK) ||
+	    (o->cert && curl_easy_setopt(p->easy, CURLOPT_SSLCERT, o->cert) != CURLE_OK) ||
+	    (o->key && curl_easy_setopt(p->easy, CURLOPT_SSLKEY, o->key) != CURLE_OK))
+		return -ENOMEM;
 	curl_easy_setopt(p->easy, CURLOPT_HTTPHEADER, p->headers);
 	curl_easy_setopt(p->easy, CURLOPT_WRITEFUNCTION, on_data);
 	curl_easy_setopt(p->easy, CURLOPT_WRITEDATA, p);

@@ -20,6 +20,7 @@
 #include "api/server/peer.h"
 #include "api/server/problem.h"
 #include "api/server/router.h"
+#include "api/server/tls.h"
 #include "base/log.h"
 
 /* Changes that may wait at one time: the other connections are left for requests that only ask. */
@@ -52,7 +53,6 @@ struct http_listener {
 
 struct http_server {
 	struct api_context *api;
-	struct tls *tls;
 	unsigned n;
 	struct http_listener listeners[LISTENERS_MAX];
 };
@@ -302,6 +302,15 @@ static enum MHD_Result send_response(struct http_listener *l, struct MHD_Connect
 	return sent;
 }
 
+static void read_cert(struct MHD_Connection *c, struct api_request *req, struct cert_names *names)
+{
+	if (!req->peer->tls)
+		return;
+	tls_peer_names(MHD_get_connection_info(c, MHD_CONNECTION_INFO_GNUTLS_SESSION)->tls_session,
+		       names);
+	req->cert = names;
+}
+
 static enum MHD_Result answer(struct http_listener *l, struct MHD_Connection *c, const char *method,
 			      const struct incoming *in)
 {
@@ -319,8 +328,10 @@ static enum MHD_Result answer(struct http_listener *l, struct MHD_Connection *c,
 				  .body_len = in->len,
 				  .body_too_large = in->total > BODY_MAX};
 	struct api_response resp = {.status = 500};
+	struct cert_names names;
 	bool asks = !strcmp(method, "GET") || !strcmp(method, "HEAD");
 
+	read_cert(c, &req, &names);
 	if (!connections_work(&l->connections, (unsigned)(in - l->incoming),
 			      asks ? CONNECTIONS_MAX : CHANGES_MAX)) {
 		problem_set(&resp, 503, "%u changes wait already", CHANGES_MAX);
@@ -414,7 +425,6 @@ int http_open(const struct http_config *c, struct http_server **out, struct erro
 
 	if (!s)
 		return error_set(err, -ENOMEM, "http: out of memory");
-	s->tls = c->tls;
 	if (n > LISTENERS_MAX) {
 		free(s);
 		return error_set(err, -EINVAL, "--listen: at most %d", LISTENERS_MAX);
@@ -425,7 +435,7 @@ int http_open(const struct http_config *c, struct http_server **out, struct erro
 		l->server = s;
 		int rc = open_listener(
 			l, read_only ? c->listen_read_only[s->n - c->n] : c->listen[s->n],
-			c->tls != NULL, err);
+			c->has_tls, err);
 		if (rc) {
 			http_close(s);
 			return rc;
@@ -456,14 +466,22 @@ static struct MHD_Daemon *start_daemon(struct http_listener *l)
 {
 	unsigned flags = MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION |
 			 MHD_USE_POLL | MHD_USE_ITC | MHD_USE_NO_LISTEN_SOCKET | MHD_USE_ERROR_LOG;
+	struct MHD_OptionItem tls[] = {
+		{MHD_OPTION_HTTPS_CERT_CALLBACK2, 0, (void *)tls_retrieve},
+		{MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)tls_priorities},
+		{MHD_OPTION_END, 0, NULL},
+	};
 
+	if (l->socket.tls)
+		flags |= MHD_USE_TLS;
 	return MHD_start_daemon(
 		flags, 0, NULL, NULL, on_request, l, MHD_OPTION_EXTERNAL_LOGGER, log_library, NULL,
 		MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS_MAX, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
 		(size_t)HEAD_MAX, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_URI_LOG_CALLBACK,
 		on_request_line, l, MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes, NULL,
 		MHD_OPTION_NOTIFY_COMPLETED, on_completed, l, MHD_OPTION_NOTIFY_CONNECTION,
-		on_connection, l, MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, MHD_OPTION_END);
+		on_connection, l, MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, MHD_OPTION_ARRAY,
+		l->socket.tls ? tls : &tls[ARRAY_LEN(tls) - 1], MHD_OPTION_END);
 }
 
 static void serve_connection(void *cls, int fd, const struct sockaddr *peer, socklen_t len)
@@ -503,6 +521,17 @@ void http_close(struct http_server *s)
 		connections_free(&l->connections);
 	}
 	free(s);
+}
+
+const char *http_listener_kind(const struct http_server *s, unsigned i)
+{
+	const struct listener *l = &s->listeners[i].socket;
+
+	if (l->read_only)
+		return l->tls ? " (TLS, read-only)" : " (read-only)";
+	if (!l->is_unix && !l->loopback && !l->tls)
+		return " (in clear text)";
+	return l->tls ? " (TLS)" : "";
 }
 
 const char *http_listener_text(const struct http_server *s, unsigned i)

@@ -6,14 +6,13 @@
 #define LISTENERS_MAX 16
 
 struct http_server;
-struct tls;
 
 struct http_config {
 	unsigned n; /* listeners: see listener.h */
 	const char *const *listen;
 	unsigned n_read_only; /* more of them, which take no changes */
 	const char *const *listen_read_only;
-	struct tls *tls; /* tls.h; the caller's, outlives the server; NULL = none */
+	bool has_tls; /* a tls_new outlives the server */
 };
 
 /** Bind all listeners, so that every mistake in them shows before anything else is touched. Connections
@@ -32,4 +31,6 @@ void http_close(struct http_server *s);
 
 /** Where listener i is reached: "127.0.0.1:8080". */
 const char *http_listener_text(const struct http_server *s, unsigned i);
+/** What it is besides: " (TLS)", " (read-only)", "". */
+const char *http_listener_kind(const struct http_server *s, unsigned i);
 unsigned http_n_listeners(const struct http_server *s);

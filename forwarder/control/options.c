@@ -16,6 +16,9 @@ const char options_help[] =
 	"                       where the HTTP API is (" OPTIONS_LISTEN "; repeatable)\n"
 	"  --listen-read-only   the same, for looking on: only GET\n"
 	"  --token-file FILE    more tokens, a line each: ROLE NAME TOKEN (SIGHUP: read again)\n"
+	"  --tls-cert FILE --tls-key FILE\n"
+	"                       serve TLS (PEM; SIGHUP: read again)\n"
+	"  --tls-client-ca FILE ask clients for a certificate of these authorities\n"
 	"  --cors-origin URL    web pages of this origin may use the API (repeatable)\n"
 	"  --workers N          forwarding threads (one for each RX queue, at most cores - 1)\n"
 	"  --flows N            flows that are remembered, all VIPs together (1M, or what fits)\n"
@@ -102,6 +105,15 @@ static int take_option(int option, struct options *o, struct error *err)
 	case 'o':
 		return add_word("cors-origin", optarg, o->cors_origins, &o->n_cors_origins,
 				OPTIONS_LISTEN_MAX, err);
+	case 'C':
+		o->tls_cert = optarg;
+		return 0;
+	case 'K':
+		o->tls_key = optarg;
+		return 0;
+	case 'A':
+		o->tls_client_ca = optarg;
+		return 0;
 	case 't':
 		o->token_file = optarg;
 		return 0;
@@ -138,6 +150,9 @@ int options_parse(int argc, char **argv, struct options *out, struct error *err)
 		{"state-dir", required_argument, NULL, 's'},
 		{"listen", required_argument, NULL, 'l'},
 		{"listen-read-only", required_argument, NULL, 'L'},
+		{"tls-cert", required_argument, NULL, 'C'},
+		{"tls-key", required_argument, NULL, 'K'},
+		{"tls-client-ca", required_argument, NULL, 'A'},
 		{"token-file", required_argument, NULL, 't'},
 		{"cors-origin", required_argument, NULL, 'o'},
 		{"workers", required_argument, NULL, 'w'},
@@ -173,6 +188,9 @@ int options_parse(int argc, char **argv, struct options *out, struct error *err)
 		return error_set(err, -EINVAL, "%s: not an option (see --help)", argv[optind]);
 	if (!o.n_ifaces && (o.action == ACTION_RUN || o.action == ACTION_DETACH))
 		return error_set(err, -EINVAL, "--interface is needed: which ones to serve");
+	if (!o.tls_cert != !o.tls_key || (o.tls_client_ca && !o.tls_cert))
+		return error_set(err, -EINVAL, "--tls-cert and --tls-key go together%s",
+				 o.tls_client_ca ? ", and --tls-client-ca with them" : "");
 	if (!o.n_listen)
 		o.listen[o.n_listen++] = OPTIONS_LISTEN;
 	*out = o;

@@ -31,6 +31,9 @@ struct options {
 	unsigned n_listen_read_only;
 	const char *listen_read_only[OPTIONS_LISTEN_MAX];
 	const char *token_file; /* NULL = none; so the next */
+	const char *tls_cert;
+	const char *tls_key;
+	const char *tls_client_ca;
 	unsigned n_cors_origins;
 	const char *cors_origins[OPTIONS_LISTEN_MAX];
 	uint64_t n_workers; /* 0 = the default */

@@ -378,6 +378,43 @@ START_TEST(options)
 }
 END_TEST
 
+START_TEST(urls_and_certificates)
+{
+	static const struct {
+		const char *url, *option, *value;
+		bool good;
+	} lines[] = {
+		{"https://lb.example:8443", "--ca-file", "/ca", true},
+		{"http://127.0.0.1:8080", "--ca-file", "/ca", true},
+		{"unix:relative", "--ca-file", "/ca", false},
+		{"ftp://x", "--ca-file", "/ca", false},
+		{"https://x", "--cert", "/cert", false},
+		{"https://x", "--key", "/key", false},
+	};
+	char path[] = "/tmp/test_agent.XXXXXX";
+	int fd = mkstemp(path);
+	struct agent_options o;
+	struct error err;
+
+	ck_assert_int_eq(write(fd, "secret\n", 7), 7);
+	close(fd);
+	for (size_t i = 0; i < ARRAY_LEN(lines); i++) {
+		const char *argv[] = {
+			"x",  "--url",	       lines[i].url,   "--agent", "a1", "--token-file",
+			path, lines[i].option, lines[i].value, NULL};
+		int rc = agent_options_parse((int)ARRAY_LEN(argv) - 1, (char **)argv, &o, &err);
+		ck_assert_msg((rc == 0) == lines[i].good, "%s %s", lines[i].url, lines[i].option);
+	}
+	const char *both[] = {"x",  "--url",  "https://x", "--agent", "a1", "--token-file",
+			      path, "--cert", "/c",	   "--key",   "/k", NULL};
+	ck_assert_int_eq(agent_options_parse((int)ARRAY_LEN(both) - 1, (char **)both, &o, &err), 0);
+	ck_assert_str_eq(o.cert, "/c");
+	ck_assert_str_eq(o.key, "/k");
+	ck_assert_ptr_null(o.ca_file);
+	unlink(path);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("agent_table");
@@ -389,6 +426,7 @@ int main(void)
 	tcase_add_test(tc, sockets_of_the_kernel);
 	tcase_add_test(tc, only_answers_to_strangers_are_orphans);
 	tcase_add_test(tc, options);
+	tcase_add_test(tc, urls_and_certificates);
 	suite_add_tcase(s, tc);
 	SRunner *sr = srunner_create(s);
 	srunner_run_all(sr, CK_NORMAL);

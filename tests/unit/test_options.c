@@ -65,6 +65,23 @@ START_TEST(every_option)
 	ck_assert_int_eq(o.xdp_mode, XDP_MODE_GENERIC);
 	ck_assert_int_eq(o.checksum, CHECKSUM_COMPLETE);
 
+	ck_assert_int_eq(parse("--interface a --token-file t --tls-cert c --tls-key k "
+			       "--tls-client-ca r --listen-read-only 127.0.0.1:2 --cors-origin "
+			       "https://x",
+			       &o, &err),
+			 0);
+	ck_assert_str_eq(o.token_file, "t");
+	ck_assert_str_eq(o.tls_cert, "c");
+	ck_assert_str_eq(o.tls_key, "k");
+	ck_assert_str_eq(o.tls_client_ca, "r");
+	ck_assert_uint_eq(o.n_listen, 1); /* the default one stays */
+	ck_assert_uint_eq(o.n_listen_read_only, 1);
+	ck_assert_str_eq(o.listen_read_only[0], "127.0.0.1:2");
+	ck_assert_uint_eq(o.n_cors_origins, 1);
+	ck_assert_str_eq(o.cors_origins[0], "https://x");
+
+	ck_assert_int_eq(parse("--init-token", &o, &err), 0);
+	ck_assert_int_eq(o.action, ACTION_INIT_TOKEN);
 	ck_assert_int_eq(parse("--check", &o, &err), 0);
 	ck_assert_int_eq(o.action, ACTION_CHECK);
 	ck_assert_int_eq(parse("--detach --interface a", &o, &err), 0);
@@ -86,7 +103,10 @@ static const struct {
 	{"--interface a b", "b: not an option"},
 	{"--interface", "--interface: the option needs a value"},
 	{"--interface a --web /x", "--web: not an option"},
-	{"--interface a --token-file /x", "--token-file: not an option"},
+	{"--interface a --tls-cert /x", "--tls-cert and --tls-key go together"},
+	{"--interface a --tls-key /x", "--tls-cert and --tls-key go together"},
+	{"--interface a --tls-client-ca /x", "and --tls-client-ca with them"},
+	{"--interface a --listen-read-only x --listen-read-only x", "named twice"},
 	{"--interface a -x", "-x: not an option"},
 	{"--interface a --check=yes", "--check=yes: not an option"},
 	{"--interface a --interface a", "named twice"},
