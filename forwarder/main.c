@@ -52,6 +52,7 @@ struct daemon {
 	int cpus[STATE_WORKERS_MAX];
 	bool attached_here[IFACES_MAX]; /* steer was not there before this process */
 	struct api_live live;
+	struct preflight machine;
 	struct api_context api;
 };
 
@@ -288,7 +289,8 @@ static int run_threads(struct daemon *d, struct error *err)
 				    .workers = d->workers,
 				    .n_workers = d->n_workers,
 				    .xsk = d->xsk,
-				    .watch = d->watch};
+				    .watch = d->watch,
+				    .machine = &d->machine};
 	api_backend_live(b, &d->live);
 	b->info.state_file = state_file_status(d->state);
 	b->info.lookup_memory = hugemem_probe();
@@ -296,6 +298,14 @@ static int run_threads(struct daemon *d, struct error *err)
 	b->info.n_workers = d->n_workers;
 	b->info.cpus = d->cpus;
 	b->info.n_queues = xsk_queues(d->xsk, &b->info.queues);
+	d->machine = (struct preflight){.n_ifaces = d->options->n_ifaces,
+					.ifaces = d->options->ifaces,
+					.database = d->options->database,
+					.state_dir = d->options->state_dir,
+					.n_workers = d->n_workers,
+					.n_flows = d->options->n_flows,
+					.n_queues = b->info.n_queues,
+					.queues = b->info.queues};
 	d->api.started_ms = clock_now_ms();
 	return http_start(d->http, &d->api, err);
 }

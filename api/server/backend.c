@@ -89,6 +89,21 @@ static bool live_serving(void *ctx)
 	return watch_serving(l->watch);
 }
 
+static void live_look_at_machine(void *ctx, struct findings *out)
+{
+	struct api_live *l = ctx;
+	struct preflight p = *l->machine;
+	size_t n;
+	struct vip_info *vips = control_read_vips(l->control, NULL, true, &n);
+
+	p.running = true;
+	if (!preflight_take_infos(&p, vips, n))
+		preflight_drop(&p);
+	vip_infos_free(vips, n);
+	preflight_look(&p, out);
+	preflight_drop(&p);
+}
+
 static enum control_status live_put_agent(void *ctx, const char *id, const char *vip,
 					  const char *dip, const uint8_t *token_hash, bool *created,
 					  struct error *err)
@@ -141,6 +156,7 @@ void api_backend_live(struct api_backend *b, struct api_live *live)
 	b->read_traffic = live_read_traffic;
 	b->read_warnings = live_read_warnings;
 	b->serving = live_serving;
+	b->look_at_machine = live_look_at_machine;
 	b->put_agent = live_put_agent;
 	b->delete_agent = live_delete_agent;
 	b->read_agents = live_read_agents;

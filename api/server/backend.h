@@ -5,6 +5,7 @@
 #include "base/hugemem.h"
 #include "control/agents.h"
 #include "control/control.h"
+#include "control/preflight.h"
 #include "control/watch.h"
 #include "io/port_xsk.h"
 
@@ -56,6 +57,8 @@ struct api_backend {
 	/* control/watch.h */
 	void (*read_warnings)(void *ctx, struct warnings *out);
 	bool (*serving)(void *ctx);
+	/* control/preflight.h */
+	void (*look_at_machine)(void *ctx, struct findings *out);
 	/* control/agents.h */
 	enum control_status (*put_agent)(void *ctx, const char *id, const char *vip,
 					 const char *dip, const uint8_t *token_hash, bool *created,
@@ -74,6 +77,7 @@ struct api_live {
 	unsigned n_workers;
 	struct xsk *xsk;
 	struct watch *watch;
+	const struct preflight *machine; /* as of the start; VIPs and DIPs are those of the moment */
 };
 
 /** Fill everything but info (info is the caller's to fill). live stays the caller's. */

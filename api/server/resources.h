@@ -33,6 +33,7 @@ void consistency_get(struct api_request *req, struct api_response *resp);
 void audit_post(struct api_request *req, struct api_response *resp);
 void events_get(struct api_request *req, struct api_response *resp);
 void metrics_get(struct api_request *req, struct api_response *resp);
+void doctor_get(struct api_request *req, struct api_response *resp);
 void explain_get(struct api_request *req, struct api_response *resp);
 void openapi_get(struct api_request *req, struct api_response *resp);
 void livez_get(struct api_request *req, struct api_response *resp);

@@ -86,6 +86,10 @@ static const struct {
 	{"GET", "/v1/status", "", NULL, 200, "\"cpu\": null"},
 	{"GET", "/v1/counters", "", NULL, 200, "\"malformed\": 1000, \"fragment\": 1001"},
 	{"GET", "/v1/consistency", "", NULL, 200, "{\"generation\": 100, \"flows_known\": 101"},
+	{"GET", "/v1/doctor", "", NULL, 200,
+	 "{\"items\": [{\"rank\": \"ok\", \"text\": \"cores: 2\", \"command\": null}, {\"rank\": "
+	 "\"blocks\", \"text\": \"eth0: ?\", \"command\": \"ethtool\"}], \"blocking\": 1, "
+	 "\"to_note\": 0}"},
 	{"GET", "/livez", "", NULL, 200, "alive"},
 	{"GET", "/readyz", "", NULL, 200, "ready"},
 	{"GET", "/nope", "", NULL, 404, "/problems/not-found"},
