@@ -10,6 +10,7 @@ import json
 import os
 import socket
 import threading
+import time
 
 _libc = ctypes.CDLL(None, use_errno=True)
 CLONE_NEWNET = 0x40000000
@@ -135,11 +136,14 @@ class Connection:
     """One TCP connection of the client, spoken HTTP/1.1 over by hand so that nothing is retried or
     reused behind our back."""
 
-    def __init__(self, lab, address, port=80, sport=0, timeout=20, source=""):
+    def __init__(self, lab, address, port=80, sport=0, timeout=20, source="", window=0):
+        """window: bytes that the receiver keeps for its reader; 0: as the kernel likes."""
         self.address, self.port = address, port
         with inside(lab.ns("client")):
             self.sock = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
         self.sock.settimeout(timeout)
+        if window:
+            self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, window)
         if sport or source:
             self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             self.sock.bind((source, sport))
@@ -194,23 +198,31 @@ class Connection:
 
 
 class Download(threading.Thread):
-    """A download that takes its time, in a thread of its own. ok, or error says why not."""
+    """A download that takes its time, in a thread of its own: the client reads no faster than the rate,
+    in bytes a second, from a small window, so that it speaks all along. ok, or error says why not."""
+
+    WINDOW = 16 << 10
 
     def __init__(self, lab, address, rate, name="2m", port=80):
         super().__init__(daemon=True)
-        self.want = lab.files[name]
+        self.want, self.rate = lab.files[name], rate
         self.error, self.ok, self.got = None, False, 0
-        self.connection = Connection(lab, address, port)
-        self.connection.send(f"/slow/{name}?rate={rate}")
+        self.hurried = threading.Event()
+        self.connection = Connection(lab, address, port, window=self.WINDOW)
+        self.connection.send(f"/fast/{name}")
         self.status, headers = self.connection.head()
         self.backend = headers.get("x-backend")
         self.length = int(headers["content-length"])
         self.digest = hashlib.sha256()
+        self.began = time.monotonic()
         self.start()
 
     def _take(self, part):
         self.digest.update(part)
         self.got += len(part)
+        ahead = self.got / self.rate - (time.monotonic() - self.began)
+        if ahead > 0:
+            self.hurried.wait(ahead)
 
     def run(self):
         try:
@@ -222,6 +234,13 @@ class Download(threading.Thread):
             self.error = f"after {self.got} of {self.length} bytes from {self.backend}: {e}"
         finally:
             self.connection.close()
+
+    def finish(self, timeout=60):
+        """The rest as fast as it comes; it must be whole, and have been under way until now."""
+        assert self.is_alive(), self.error or "has ended before"
+        self.hurried.set()
+        self.join(timeout)
+        assert self.ok, self.error or f"{self.got} of {self.length} bytes"
 
 
 class Datagrams:

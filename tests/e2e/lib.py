@@ -30,6 +30,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = ROOT / os.environ.get("BUILD", "build")
 CONCURYD = BUILD / "bin" / "concuryd"
 
+ALL_SYSCTLS = ("sysctl -qw net.ipv6.conf.default.accept_dad=0 net.ipv6.conf.all.accept_dad=0 "
+               "net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.default.rp_filter=0\n"
+               "ip link set lo up")
 CLIENT4, LB4, VIP4 = "10.9.0.1", "10.9.0.2", "10.9.0.100"
 CLIENT6, LB6, VIP6 = "fd09::1", "fd09::2", "fd09::100"
 
@@ -171,9 +174,12 @@ class Lab:
                 p.kill()
                 p.wait()
         self.processes = []
-        for netns in _netns_list(self.prefix):
+        left = _netns_list(self.prefix)
+        for netns in left:
             _kill_inside(netns)
-            sh("ip", "netns", "del", netns, check=False)
+        if left:
+            sh("ip", "-force", "-batch", "-", stdin="".join(f"netns del {n}\n" for n in left),
+               check=False)
         shutil.rmtree(self.state_dir, ignore_errors=True)
         self.socket.unlink(missing_ok=True)
         for path in self.dir.glob("*"):
@@ -183,46 +189,50 @@ class Lab:
             self.dir.rmdir()
 
     def build(self):
-        """The namespaces, the segment, the addresses."""
+        """The namespaces, the segment, the addresses: one script in each namespace."""
         names = ["client", "lb", *self.backends]
-        for n in ["sw", *names]:
-            sh("ip", "netns", "add", self.ns(n))
-            self.run(n, "sysctl", "-qw", "net.ipv6.conf.default.accept_dad=0",
-                     "net.ipv6.conf.all.accept_dad=0", "net.ipv4.conf.all.rp_filter=0",
-                     "net.ipv4.conf.default.rp_filter=0")
-            self.run(n, "ip", "link", "set", "lo", "up")
-        self.run("client", "sysctl", "-qw", "net.ipv4.ip_local_port_range=40000 60999")
-        self.run("sw", "ip", "link", "add", "br0", "type", "bridge")
+        sh("ip", "-batch", "-", stdin="".join(f"netns add {self.ns(n)}\n" for n in ["sw", *names]))
         # A switch looks at no IP header; where the kernel has br_netfilter, the bridge would.
-        self.run("sw", "sysctl", "-qe", "-w", "net.bridge.bridge-nf-call-iptables=0",
-                 "net.bridge.bridge-nf-call-ip6tables=0")
+        self.script("sw", ALL_SYSCTLS, "ip link add br0 type bridge",
+                    "sysctl -qe -w net.bridge.bridge-nf-call-iptables=0 "
+                    "net.bridge.bridge-nf-call-ip6tables=0")
         for n in names:
-            # A native XDP program wants as many RX queues as the peer has TX queues.
-            q = self.queues if n == "lb" else 1
-            sh("ip", "link", "add", "eth0", "netns", self.ns(n), "address", self.mac(n),
-               "numrxqueues", q, "numtxqueues", q, "type", "veth",
-               "peer", "name", f"p-{n}", "netns", self.ns("sw"), "numrxqueues", q, "numtxqueues", q)
-            self.run("sw", "ip", "link", "set", f"p-{n}", "master", "br0")
-            if n != "client" and self.mtu != 1500:
-                self.run("sw", "ip", "link", "set", f"p-{n}", "mtu", self.mtu)
-                self.run(n, "ip", "link", "set", "eth0", "mtu", self.mtu)
-            self.run("sw", "ip", "link", "set", f"p-{n}", "up")
-            self.run(n, "ip", "addr", "add", f"{self.address(n)}/24", "dev", "eth0")
-            self.run(n, "ip", "addr", "add", f"{self.address(n, True)}/64", "dev", "eth0", "nodad")
-            self.run(n, "ip", "link", "set", "eth0", "up")
-        if self.mtu != 1500:
-            self.run("sw", "ip", "link", "set", "br0", "mtu", self.mtu)
-        self.run("sw", "ip", "link", "set", "br0", "up")
-        # concuryd adds no addresses: the kernel of the load balancer answers ARP and ND for the VIP.
-        self.run("lb", "ip", "addr", "add", f"{VIP4}/32", "dev", "eth0")
-        self.run("lb", "ip", "addr", "add", f"{VIP6}/128", "dev", "eth0", "nodad")
-        for b in self.backends:
+            self.script(n, ALL_SYSCTLS, self._interface(n), *self._addresses(n))
+        self.script("sw", *(f"ip link set p-{n} master br0 up" for n in names),
+                    *([f"ip link set br0 mtu {self.mtu}"] if self.mtu != 1500 else []),
+                    "ip link set br0 up")
+
+    def script(self, name, *lines):
+        """Run shell commands in a namespace, each of which must succeed."""
+        return self.run(name, "sh", "-e", stdin="\n".join(lines) + "\n")
+
+    def _interface(self, n):
+        """Its eth0, and the switch's port."""
+        # A native XDP program wants as many RX queues as the peer has TX queues.
+        q = self.queues if n == "lb" else 1
+        queues = f"numrxqueues {q} numtxqueues {q}"
+        link = (f"ip link add eth0 address {self.mac(n)} {queues} type veth "
+                f"peer name p-{n} netns {self.ns('sw')} {queues}")
+        if n != "client" and self.mtu != 1500:
+            link += (f"\nip link set eth0 mtu {self.mtu}"
+                     f"\nip -n {self.ns('sw')} link set p-{n} mtu {self.mtu}")
+        return link
+
+    def _addresses(self, n):
+        own = [f"ip addr add {self.address(n)}/24 dev eth0",
+               f"ip addr add {self.address(n, True)}/64 dev eth0 nodad",
+               "ip link set eth0 up"]
+        if n == "client":
+            own.append("sysctl -qw net.ipv4.ip_local_port_range='40000 60999'")
+        elif n == "lb":
+            # concuryd adds no addresses: the kernel of the load balancer answers ARP and ND.
+            own += [f"ip addr add {VIP4}/32 dev eth0", f"ip addr add {VIP6}/128 dev eth0 nodad"]
+        else:
             # A backend takes the VIP but must not say so: arp_ignore, arp_announce. (IPv6 answers
             # only for addresses of the interface that was asked on.)
-            self.run(b, "sysctl", "-qw", "net.ipv4.conf.all.arp_ignore=1",
-                     "net.ipv4.conf.all.arp_announce=2")
-            self.run(b, "ip", "addr", "add", f"{VIP4}/32", "dev", "lo")
-            self.run(b, "ip", "addr", "add", f"{VIP6}/128", "dev", "lo", "nodad")
+            own += ["sysctl -qw net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2",
+                    f"ip addr add {VIP4}/32 dev lo", f"ip addr add {VIP6}/128 dev lo nodad"]
+        return own
 
     def start_backends(self, ports=(80,)):
         """nginx on every backend: /name, /slow/FILE?rate=BYTES_PER_SECOND, /fast/FILE."""

@@ -53,16 +53,20 @@ def wait_warned(lab, start, *words, ready=False):
     line = f"concuryd: warning: {sentence}\n"
     lib.wait_until("its line in the log", lambda: line in log_since(lab, start), 5)
     assert readyz(lab) == (200 if ready else 503)
-    # It is said once, not at every look.
-    time.sleep(2.2)
-    assert log_since(lab, start).count(line) == 1, log_since(lab, start)
+    assert_said_once(lab, start, sentence)
     return sentence
+
+
+def assert_said_once(lab, start, sentence):
+    said = log_since(lab, start).count(f"concuryd: warning: {sentence}\n")
+    assert said == 1, log_since(lab, start)
 
 
 def wait_over(lab, start, sentence):
     lib.wait_until(f"'{sentence}' to be over", lambda: sentence not in warnings(lab), 15)
     lib.wait_until("its line in the log", lambda: f"concuryd: no longer: {sentence}\n" in
                    log_since(lab, start), 5)
+    assert_said_once(lab, start, sentence)
 
 
 def wait_quiet(lab):
@@ -127,7 +131,10 @@ def test_replaced_by_another_program(lab):
 def test_interface_down(lab):
     start = log_size(lab)
     lab.run("lb", "ip", "link", "set", "eth0", "down")
-    mend(lab, wait_warned(lab, start, "eth0", "is down", "ip link set dev eth0 up"))
+    sentence = wait_warned(lab, start, "eth0", "is down", "ip link set dev eth0 up")
+    time.sleep(3.2)  # it is said once, not at each of these three looks
+    assert_said_once(lab, start, sentence)
+    mend(lab, sentence)
     lab.run("lb", "ip", "-6", "addr", "replace", f"{lab.address('lb', True)}/64", "dev", "eth0", "nodad")
     lib.wait_until("ready", lambda: readyz(lab) == 200, 5)
     assert "no longer: eth0: the interface is down" in log_since(lab, start)
