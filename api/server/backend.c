@@ -36,6 +36,13 @@ static void live_explain(void *ctx, const char *vip, const struct ip_addr *src, 
 	control_explain(l->control, vip, src, sport, dport, proto, out);
 }
 
+static void live_read_flows(void *ctx, const struct flow_query *q, struct flow_page *page)
+{
+	struct api_live *l = ctx;
+
+	control_read_flows(l->control, q, page);
+}
+
 static void live_read_capacity(void *ctx, uint64_t *flows, uint64_t *capacity)
 {
 	struct api_live *l = ctx;
@@ -152,6 +159,7 @@ void api_backend_live(struct api_backend *b, struct api_live *live)
 	b->read_consistency = live_read_consistency;
 	b->audit = live_audit;
 	b->explain = live_explain;
+	b->read_flows = live_read_flows;
 	b->read_capacity = live_read_capacity;
 	b->read_traffic = live_read_traffic;
 	b->read_warnings = live_read_warnings;

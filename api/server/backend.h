@@ -5,6 +5,7 @@
 #include "base/hugemem.h"
 #include "control/agents.h"
 #include "control/control.h"
+#include "control/flow_page.h"
 #include "control/preflight.h"
 #include "control/watch.h"
 #include "io/port_xsk.h"
@@ -52,6 +53,8 @@ struct api_backend {
 	bool (*audit)(void *ctx, struct audit *out);
 	void (*explain)(void *ctx, const char *vip, const struct ip_addr *src, uint16_t sport,
 			uint16_t dport, uint8_t proto, struct explanation *out);
+	/* control/flow_page.h */
+	void (*read_flows)(void *ctx, const struct flow_query *q, struct flow_page *page);
 	void (*read_capacity)(void *ctx, uint64_t *flows, uint64_t *capacity);
 	void (*read_traffic)(void *ctx, struct api_traffic *out);
 	/* control/watch.h */

@@ -98,6 +98,7 @@ struct api_response {
 	struct api_stream stream; /* read != NULL: instead of body, of text_type */
 	char www_authenticate[80]; /* how to log in, with 401 and 403; "" = none */
 	uint32_t retry_after_s; /* 0 = none */
+	char link[512];         /* "" = none */
 	char location[192];     /* "" = none */
 	char allow[64];         /* "" = none */
 	const char *cors_origin; /* the page that may read it; NULL = none but our own */

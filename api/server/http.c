@@ -278,6 +278,8 @@ static bool add_headers(struct MHD_Response *r, const struct api_response *resp)
 				   MHD_YES;
 	if (resp->allow[0])
 		ok = ok && MHD_add_response_header(r, "Allow", resp->allow) == MHD_YES;
+	if (resp->link[0])
+		ok = ok && MHD_add_response_header(r, "Link", resp->link) == MHD_YES;
 	if (resp->location[0])
 		ok = ok && MHD_add_response_header(r, "Location", resp->location) == MHD_YES;
 	if (resp->retry_after_s) {

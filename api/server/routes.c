@@ -17,6 +17,7 @@ const struct route api_routes[] = {
 	{"PUT", DIP, dip_put, "override_hold", ROLE_OPERATE},
 	{"PATCH", DIP, dip_patch, "override_hold", ROLE_OPERATE},
 	{"DELETE", DIP, dip_delete, "force override_hold", ROLE_OPERATE},
+	{"GET", VIP "/flows", flows_list, "limit cursor dip client pinned state", ROLE_READ},
 	{"GET", "/v1/agents", agents_list, NULL, ROLE_READ},
 	{"GET", AGENT, agent_get, NULL, ROLE_READ},
 	{"PUT", AGENT, agent_put, NULL, ROLE_OPERATE},

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "control/control.h"
+#include "control/flow_page.h"
 #include "control/internal.h"
 #include "schema/store.h"
 #include "tests/bench/bench.h"
@@ -278,6 +279,35 @@ static void bench_pause(struct rig *r, const char *name, unsigned n_publishes)
 		       (unsigned long)endless_port_dropped(r->port));
 }
 
+/* How long control is kept from its other work by one call of those that page through all flows,
+ * beside a saturated worker: for pages of 1,000, and where no flow is meant and the most is looked
+ * at. */
+static void bench_pages(struct rig *r, const char *name, bool no_hits)
+{
+	static struct flow_info list[FLOW_PAGE_MAX];
+	static double call_us[1u << 16];
+	struct flow_query q = {.vip = "web", .has_client = no_hits, .pinned = -1, .state = -1};
+	struct flow_page page = {.list = list, .more = true};
+	uint64_t start = bench_now_ns(), n_flows = 0;
+	unsigned n = 0;
+
+	if (worker_start(r->worker))
+		exit(1);
+	for (q.limit = FLOW_PAGE_MAX; page.more && n < ARRAY_LEN(call_us); q.from = page.next) {
+		uint64_t before = bench_cpu_ns();
+		control_read_flows(r->control, &q, &page);
+		call_us[n++] = (double)(bench_cpu_ns() - before) / 1000;
+		n_flows += page.n;
+		control_step(r->control);
+	}
+	worker_stop(r->worker);
+	const char *which = no_hits ? "flows_skip" : "flows_page";
+	printf("  %s: %s: %lu flows in %u calls\n", name, which, (unsigned long)n_flows, n);
+	bench_result(which, name, "all", (double)(bench_now_ns() - start) / 1e6, "ms");
+	bench_result(which, name, "call_p50", percentile(call_us, n, 50), "us");
+	bench_result(which, name, "call_max", percentile(call_us, n, 100), "us");
+}
+
 static void bench_case(const char *name, uint32_t n_flows, unsigned rounds, unsigned n_publishes)
 {
 	struct rig r = {0};
@@ -301,6 +331,8 @@ static void bench_case(const char *name, uint32_t n_flows, unsigned rounds, unsi
 	bench_result("publish", name, "plan", bench_median(plan, rounds), "ms");
 	bench_result("publish", name, "persist", bench_median(persist, rounds), "ms");
 	bench_pause(&r, name, n_publishes);
+	bench_pages(&r, name, false);
+	bench_pages(&r, name, true);
 	rig_close(&r);
 }
 

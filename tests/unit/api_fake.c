@@ -147,6 +147,14 @@ static void explain(void *ctx, const char *vip, const struct ip_addr *src, uint1
 		out->dip[0] = '\0';
 }
 
+static void read_flows(void *ctx, const struct flow_query *q, struct flow_page *page)
+{
+	(void)ctx;
+	*page = (struct flow_page){.vip_found = strcmp(q->vip, "web") == 0,
+				   .dip_found = true,
+				   .list = page->list};
+}
+
 static void read_capacity(void *ctx, uint64_t *flows, uint64_t *capacity)
 {
 	(void)ctx;
@@ -329,6 +337,7 @@ void api_fake_context(struct api_context *api)
 		.read_consistency = read_consistency,
 		.audit = audit,
 		.explain = explain,
+		.read_flows = read_flows,
 		.read_capacity = read_capacity,
 		.read_traffic = read_traffic,
 		.read_warnings = read_warnings,
