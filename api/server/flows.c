@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "api/server/page.h"
+#include "api/server/listing.h"
 #include "api/server/problem.h"
 #include "api/server/resources.h"
 
@@ -73,10 +73,10 @@ static void read_query(const struct api_request *req, struct flow_query *q,
 {
 	static const char *const bools[] = {"false", "true", NULL};
 	const char *client = request_query(req, "client");
-	struct page page;
+	struct listing page;
 
 	*q = (struct flow_query){.vip = req->path_args[0], .dip = request_query(req, "dip")};
-	page_read(req, FLOWS_USUAL, FLOW_PAGE_MAX, &page, errors);
+	listing_read(req, FLOWS_USUAL, FLOW_PAGE_MAX, &page, errors);
 	q->limit = page.limit;
 	q->pinned = read_word(req, "?pinned", bools, errors);
 	q->state = read_word(req, "?state", flow_state_names, errors);
@@ -129,7 +129,8 @@ static void answer(const struct api_request *req, const struct flow_query *q,
 		problem_set(resp, 404, "the VIP '%s' has no DIP '%s'", q->vip, q->dip);
 	} else {
 		snprintf(next, sizeof(next), "%u", page->next);
-		page_answer(req, print_flows(page->list, page->n), page->more ? next : NULL, resp);
+		listing_answer(req, print_flows(page->list, page->n), page->more ? next : NULL,
+			       resp);
 	}
 }
 

@@ -1,17 +1,17 @@
-#include "api/server/page.h"
+#include "api/server/listing.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "api/server/problem.h"
 
-void page_read(const struct api_request *req, unsigned usual, unsigned most, struct page *p,
-	       struct field_errors *errors)
+void listing_read(const struct api_request *req, unsigned usual, unsigned most, struct listing *p,
+		  struct field_errors *errors)
 {
 	const char *limit = request_query(req, "limit");
 	const char *cursor = request_query(req, "cursor");
 
-	*p = (struct page){.limit = usual};
+	*p = (struct listing){.limit = usual};
 	if (limit) {
 		size_t len = strlen(limit);
 		bool digits = len && len <= 9 && strspn(limit, "0123456789") == len;
@@ -69,8 +69,8 @@ static void link_next(const struct api_request *req, const char *next, struct ap
 		resp->link[0] = '\0';
 }
 
-void page_answer(const struct api_request *req, json_t *items, const char *next,
-		 struct api_response *resp)
+void listing_answer(const struct api_request *req, json_t *items, const char *next,
+		    struct api_response *resp)
 {
 	response_items(resp, items);
 	if (!next || resp->status != 200)
