@@ -18,8 +18,10 @@ static struct batch_vip *batch_append(struct batch *b, struct vip_runtime *v)
 	struct vip_version *next = vip_version_copy(v->now);
 	if (!next)
 		return NULL;
-	b->vips[b->n] = (struct batch_vip){.rt = v, .next = next, .created = !v->now};
-	return &b->vips[b->n++];
+	struct batch_vip *e = &b->vips[b->n++];
+	*e = (struct batch_vip){.rt = v, .next = next, .created = !v->now, .dry = b->dry};
+	memcpy(e->id, next->conf.id, sizeof(e->id));
+	return e;
 }
 
 struct batch_vip *batch_get(struct batch *b, struct vip_runtime *v)
@@ -30,10 +32,58 @@ struct batch_vip *batch_get(struct batch *b, struct vip_runtime *v)
 	return batch_append(b, v);
 }
 
-int batch_remove_dip(struct batch_vip *b, struct dip_version *d, bool cut)
+struct vip_runtime *batch_find_vip(struct control *c, const struct batch *b, const char *id)
 {
-	struct gone_dip *grown = realloc(b->gone, (b->n_gone + 1) * sizeof(*grown));
+	for (unsigned i = 0; i < b->n; i++)
+		if (b->vips[i].created && !b->vips[i].remove && strcmp(b->vips[i].id, id) == 0)
+			return b->vips[i].rt;
+	struct vip_runtime *v = control_find_vip(c, id);
+	return v && batch_removes(b, v) ? NULL : v;
+}
 
+const struct vip_version *batch_version_of(const struct batch *b, const struct vip_runtime *v)
+{
+	for (unsigned i = 0; i < b->n; i++)
+		if (b->vips[i].rt == v)
+			return b->vips[i].next;
+	return v->now;
+}
+
+bool batch_removes(const struct batch *b, const struct vip_runtime *v)
+{
+	for (unsigned i = 0; i < b->n; i++)
+		if (b->vips[i].rt == v)
+			return b->vips[i].remove;
+	return false;
+}
+
+/* --- DIPs that come and go ----------------------------------------------------------------- */
+
+static void watch(struct control *c, const struct batch_vip *b, const struct ip_addr *a)
+{
+	if (!b->dry)
+		c->conf.next_hops.watch(c->conf.next_hops.ctx, a);
+}
+
+static void forget_added(struct control *c, const struct batch_vip *b, const struct dip_version *d)
+{
+	if (!b->dry)
+		c->conf.next_hops.unwatch(c->conf.next_hops.ctx, &d->conf.address);
+	vip_runtime_release_index(c, b->rt, d, false);
+}
+
+int batch_remove_dip(struct control *c, struct batch_vip *b, struct dip_version *d, bool cut)
+{
+	for (unsigned i = 0; i < b->n_added; i++) {
+		if (b->added[i] != d->uid)
+			continue;
+		/* It came with this very batch: nobody ever sees it. */
+		forget_added(c, b, d);
+		b->added[i] = b->added[--b->n_added];
+		vip_version_remove_dip(b->next, d);
+		return 0;
+	}
+	struct gone_dip *grown = realloc(b->gone, (b->n_gone + 1) * sizeof(*grown));
 	if (!grown)
 		return -ENOMEM;
 	b->gone = grown;
@@ -58,7 +108,7 @@ int batch_add_dip(struct control *c, struct batch_vip *b, struct dip_version *d)
 		return -ENOMEM;
 	}
 	b->added[b->n_added++] = d->uid;
-	c->conf.next_hops.watch(c->conf.next_hops.ctx, &d->conf.address);
+	watch(c, b, &d->conf.address);
 	return 0;
 }
 
@@ -67,35 +117,66 @@ static const struct dip_version *find_uid(const struct batch_vip *b, uint64_t ui
 	for (unsigned i = 0; i < b->next->n_dips; i++)
 		if (b->next->dips[i].uid == uid)
 			return &b->next->dips[i];
-	for (unsigned i = 0; i < b->n_gone; i++)
-		if (b->gone[i].d.uid == uid)
-			return &b->gone[i].d;
 	return NULL;
 }
+
+/* --- undoing ------------------------------------------------------------------------------- */
 
 /* next == NULL: the VIP was installed by the publish. */
 static void batch_vip_undo(struct control *c, struct batch_vip *b)
 {
-	for (unsigned i = 0; i < b->n_added; i++) {
-		const struct dip_version *d = find_uid(b, b->added[i]);
-		c->conf.next_hops.unwatch(c->conf.next_hops.ctx, &d->conf.address);
-		vip_runtime_release_index(c, b->rt, d, false);
+	for (unsigned i = 0; b->next && i < b->n_added; i++)
+		forget_added(c, b, find_uid(b, b->added[i]));
+	if (b->next) {
+		flow_set_unwatch(&c->flows, &b->rt->flows);
+		vip_version_free(b->next);
+		if (b->created)
+			vip_runtime_free(c, b->rt);
 	}
-	flow_set_unwatch(&c->flows, &b->rt->flows);
-	vip_version_free(b->next);
-	if (b->created)
-		vip_runtime_free(c, b->rt);
+	free(b->added);
+	free(b->gone);
+	free(b->taken);
+}
+
+void batch_drop(struct control *c, struct batch *b, struct batch_vip *e)
+{
+	batch_vip_undo(c, e);
+	b->n--;
+	memmove(e, e + 1, (size_t)(&b->vips[b->n] - e) * sizeof(*e));
+}
+
+/* A DIP that was made again under its old name has another uid. */
+static bool asks_for_what_is(const struct batch_vip *e)
+{
+	const struct vip_version *now = e->rt->now, *next = e->next;
+
+	if (e->created || e->remove || e->n_added || e->n_gone || now->deleting != next->deleting ||
+	    now->n_dips != next->n_dips || !vip_conf_equal(&now->conf, &next->conf))
+		return false;
+	for (unsigned i = 0; i < now->n_dips; i++) {
+		const struct dip_version *x = &now->dips[i], *y = &next->dips[i];
+		if (x->uid != y->uid || x->deleting != y->deleting ||
+		    !dip_conf_equal(&x->conf, &y->conf))
+			return false;
+	}
+	return true;
+}
+
+void batch_drop_unchanged(struct control *c, struct batch *b)
+{
+	for (unsigned i = 0; i < b->n;) {
+		if (asks_for_what_is(&b->vips[i]))
+			batch_drop(c, b, &b->vips[i]);
+		else
+			i++;
+	}
 }
 
 void batch_destroy(struct control *c, struct batch *b)
 {
-	for (unsigned i = 0; i < b->n; i++) {
-		if (b->vips[i].next)
-			batch_vip_undo(c, &b->vips[i]);
-		free(b->vips[i].added);
-		free(b->vips[i].gone);
-		free(b->vips[i].taken);
-	}
+	for (unsigned i = 0; i < b->n; i++)
+		batch_vip_undo(c, &b->vips[i]);
 	free(b->vips);
-	*b = (struct batch){0};
+	free(b->log);
+	*b = (struct batch){.dry = false};
 }

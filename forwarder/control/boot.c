@@ -206,6 +206,7 @@ int control_boot(struct control *c, struct persist_state *boot, struct error *er
 	int rc = 0;
 
 	c->generation = boot->generation;
+	atomic_store(&c->generation_shown, c->generation);
 	c->next_dip_uid = boot->next_dip_uid;
 	c->next_vip_uid = boot->next_vip_uid;
 	for (unsigned i = 0; rc == 0 && i < boot->n_vips; i++)

@@ -63,16 +63,22 @@ static int persist_wait(struct control *c, struct error *err)
  * got exact entries by the publish. */
 static int commit(struct control *c, const struct batch *b, bool late, struct error *err)
 {
-	struct persist_vip *vips = calloc(b->n, sizeof(*vips));
-	const struct persist_vip **put = calloc(b->n, sizeof(struct persist_vip *));
-	uint32_t *deleted = calloc(b->n, sizeof(*deleted));
+	struct persist_vip *vips = calloc(b->n + 1, sizeof(*vips));
+	const struct persist_vip **put = calloc(b->n + 1, sizeof(struct persist_vip *));
+	uint32_t *deleted = calloc(b->n + c->n_stale + 1, sizeof(*deleted));
 	struct persist_txn txn = {.generation = c->generation + !late,
 				  .next_dip_uid = c->next_dip_uid,
 				  .next_vip_uid = c->next_vip_uid,
 				  .put = put,
 				  .delete_uids = deleted,
-				  .late = late};
+				  .late = late,
+				  .n_log = late ? 0 : b->n_log,
+				  .log = b->log};
+	unsigned n_stale = late ? 0 : c->n_stale;
 	int rc = vips && put && deleted ? 0 : -ENOMEM;
+
+	for (unsigned i = 0; rc == 0 && i < n_stale; i++)
+		deleted[txn.n_delete++] = c->stale_uids[i];
 
 	for (unsigned i = 0; rc == 0 && i < b->n; i++) {
 		const struct batch_vip *v = &b->vips[i];
@@ -91,6 +97,10 @@ static int commit(struct control *c, const struct batch *b, bool late, struct er
 	if (rc == 0) {
 		c->conf.persist.submit(c->conf.persist.ctx, &txn);
 		rc = persist_wait(c, err);
+		if (rc == 0 && !late) {
+			c->committed_in_vain = false;
+			c->n_stale = 0;
+		}
 	} else {
 		error_set(err, rc, "out of memory");
 	}
@@ -102,6 +112,7 @@ static int commit(struct control *c, const struct batch *b, bool late, struct er
 	return rc;
 }
 
+/* Without VIPs: only what is stale is deleted. */
 int commit_batch(struct control *c, const struct batch *b, struct error *err)
 {
 	return commit(c, b, false, err);

@@ -133,7 +133,7 @@ static bool run_due(struct control *c)
 	announce_overload(c);
 	events_tick(c->events);
 	control_collect_due(c, &b, now);
-	bool due = b.n != 0;
+	bool due = b.n != 0 || c->committed_in_vain;
 	if (due && control_publish(c, &b, &err))
 		log_warning("control", "a due publish failed, it is tried again (%s)", err.message);
 	batch_destroy(c, &b);
@@ -309,6 +309,7 @@ void control_free(struct control *c)
 	agents_destroy(&c->agents);
 	events_free(c->events);
 	free(c->zombies);
+	free(c->stale_uids);
 	free(c->free_counters);
 	if (c->wake_fd >= 0)
 		close(c->wake_fd);

@@ -8,6 +8,7 @@
 #include "control/neighbor.h"
 #include "control/persist.h"
 #include "control/state_file.h"
+#include "control/transaction.h"
 #include "worker/worker.h"
 
 struct control;
@@ -55,27 +56,6 @@ void control_stop(struct control *c);
 bool control_step(struct control *c);
 
 /* --- changes ------------------------------------------------------------------------------------- */
-
-enum control_op {
-	OP_VIP_PUT,
-	OP_VIP_PATCH,
-	OP_VIP_DELETE,
-	OP_DIP_PUT,
-	OP_DIP_PATCH,
-	OP_DIP_DELETE,
-};
-
-enum control_status {
-	CONTROL_OK,          /* 200 */
-	CONTROL_CREATED,     /* 201 */
-	CONTROL_ACCEPTED,    /* 202: drains; flows_remaining says how many flows are left */
-	CONTROL_NOT_FOUND,   /* 404: errors name which (vip or dip) in detail */
-	CONTROL_CONFLICT,    /* 409: duplicate, immutable member, overlap */
-	CONTROL_INVALID,     /* 422: errors */
-	CONTROL_UNAVAILABLE, /* 503 with retry_after_s */
-	CONTROL_NO_STORAGE,  /* 507: the disk is full or read-only; the old state goes on */
-	CONTROL_FAILED,      /* 500 */
-};
 
 enum dip_state { DIP_UP, DIP_DOWN, DIP_DRAINING, DIP_UNRESOLVED };
 extern const char *const dip_state_names[]; /* up down draining unresolved */
@@ -125,6 +105,8 @@ struct vip_info {
 
 struct control_request {
 	/* in */
+	char author[ID_LEN]; /* who asks, for the log; "" = unknown */
+	struct control_transaction *transaction; /* what it is besides; the caller's; NULL = nothing */
 	enum control_op op;
 	char vip[ID_LEN];
 	char dip[ID_LEN];
@@ -250,6 +232,9 @@ void control_explain(struct control *c, const char *vip, const struct ip_addr *s
 
 /** What happens in control, and what others add; ends with control_free. Thread: any. */
 struct events *control_events(struct control *c);
+
+/** The published generation: at least that of every answer that was given. Thread: any. */
+uint64_t control_generation(struct control *c);
 
 /** The last event, and the end of all waiting for more. Thread: main. */
 void control_announce_end(struct control *c);

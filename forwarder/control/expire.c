@@ -143,10 +143,13 @@ static bool vip_due(const struct vip_runtime *v, uint64_t now_ms)
 }
 
 /* Drained or overdue DIPs leave the next version; a drained or overdue VIP goes whole. */
-static void vip_take_due(struct vip_runtime *v, struct batch_vip *b, uint64_t now_ms)
+void control_take_due(struct control *c, struct batch_vip *b, uint64_t now_ms)
 {
+	const struct vip_runtime *v = b->rt;
 	struct vip_version *next = b->next;
 
+	if (b->remove)
+		return;
 	if (next->deleting &&
 	    (v->flows.n == 0 || (next->drain_deadline_ms && now_ms >= next->drain_deadline_ms))) {
 		b->remove = true;
@@ -157,7 +160,7 @@ static void vip_take_due(struct vip_runtime *v, struct batch_vip *b, uint64_t no
 		struct dip_version *d = &next->dips[i];
 		bool overdue = d->drain_deadline_ms && now_ms >= d->drain_deadline_ms;
 		if (d->deleting && (overdue || v->flows.dip_flows[d->index] == 0))
-			(void)batch_remove_dip(b, d, overdue); /* no memory: next time */
+			(void)batch_remove_dip(c, b, d, overdue); /* no memory: next time */
 	}
 }
 
@@ -173,7 +176,7 @@ void control_collect_due(struct control *c, struct batch *b, uint64_t now_ms)
 		struct batch_vip *entry = batch_get(b, v);
 		if (!entry)
 			continue;
-		vip_take_due(v, entry, now_ms);
+		control_take_due(c, entry, now_ms);
 		v->purge_after_ms = now_ms + PURGE_INTERVAL_MS;
 	}
 }

@@ -88,8 +88,8 @@ struct batch_vip {
 	struct vip_runtime *rt;
 	struct vip_version *next;
 	bool created; /* rt is not in control.vips yet */
-	bool refused; /* one of `taken` got flows: it is not created after all */
-	char id[ID_LEN]; /* of a created VIP */
+	bool dry;     /* nobody is to notice: next hops are not looked for */
+	char id[ID_LEN];
 	unsigned n_taken; /* VIPs that a created one takes packets from: without flows, unless forced */
 	struct vip_runtime **taken;
 	bool remove;  /* the VIP goes with this publish */
@@ -106,8 +106,30 @@ struct batch_vip {
 
 /** Changes that are planned, committed and published together. */
 struct batch {
+	bool dry;
 	unsigned n, cap;
 	struct batch_vip *vips;
+	unsigned n_log;
+	struct persist_log_entry *log; /* of the requests that are in it */
+};
+
+/** What a callback sees: with a batch, the state that it will make. */
+struct control_view {
+	struct control *c;
+	const struct batch *b; /* NULL: the published state */
+	unsigned n;
+	const struct vip_version **sorted; /* by id; NULL = not made yet */
+	bool failed;
+};
+
+/** An edit that is being applied. (change_apply.c and its like) */
+struct change {
+	struct control *c;
+	struct batch *b;
+	struct control_request *r; /* whose it is */
+	const struct control_edit *e;
+	enum control_status status;
+	unsigned n_faults; /* of r->errors, before it */
 };
 
 struct queued_change {
@@ -187,8 +209,12 @@ struct control {
 	struct vip_runtime **zombies;
 	struct snapshot *snapshot; /* published */
 	uint64_t generation;
+	_Atomic uint64_t generation_shown; /* the same once it is installed, for any thread */
 	uint64_t next_dip_uid;
 	uint32_t next_vip_uid;
+	bool committed_in_vain; /* the last commit was not published after all */
+	unsigned n_stale;       /* VIPs that it made */
+	uint32_t *stale_uids;
 	uint32_t n_free_counters;
 	uint32_t *free_counters; /* stack of DIP counter indexes */
 	uint32_t floor_ms;       /* start of this process: no flow's idle time counts from before it */
@@ -261,22 +287,38 @@ void control_drain_leftovers(struct control *c);
 void control_expire(struct control *c, uint64_t now_ms);
 /** Wall-clock deadlines, purges, folds, removals that are due: adds their VIPs to the batch. */
 void control_collect_due(struct control *c, struct batch *b, uint64_t now_ms);
+/** Take out of the next version what drains and has no flow, or is overdue. */
+void control_take_due(struct control *c, struct batch_vip *b, uint64_t now_ms);
 
 /* plan.c */
 MUST_CHECK int plan_vip(struct control *c, struct vip_runtime *v, struct vip_version *next);
 
-/* publish.c */
+/* batch.c */
 /** The batch's entry for this VIP, made (with a copy of its version) if there is none. NULL: no
  *  memory. */
 MUST_CHECK struct batch_vip *batch_get(struct batch *b, struct vip_runtime *v);
 /** Take a DIP out of the next version; with cut set even if flows name it at the publish, else it stays
  *  then (and goes on draining). 0 or -ENOMEM. */
-int batch_remove_dip(struct batch_vip *b, struct dip_version *d, bool cut);
+int batch_remove_dip(struct control *c, struct batch_vip *b, struct dip_version *d, bool cut);
 /** Put a new DIP (conf, uid set) into the next version with an index of its own. 0, -ENOMEM, -ENOSPC. */
 MUST_CHECK int batch_add_dip(struct control *c, struct batch_vip *b, struct dip_version *d);
+/** The VIP of this id as the batch will leave it, or NULL. */
+struct vip_runtime *batch_find_vip(struct control *c, const struct batch *b, const char *id);
+/** The VIP's desired state as the batch will leave it. */
+const struct vip_version *batch_version_of(const struct batch *b, const struct vip_runtime *v);
+/** The batch takes the VIP away. */
+bool batch_removes(const struct batch *b, const struct vip_runtime *v);
+/** Undo an entry and forget it. */
+void batch_drop(struct control *c, struct batch *b, struct batch_vip *e);
+/** The same for all that ask for what is there already. */
+void batch_drop_unchanged(struct control *c, struct batch *b);
 /** Free it; what was not published is undone. */
 void batch_destroy(struct control *c, struct batch *b);
-/** Plan, persist, publish, install. 0, or negative with err set and nothing changed. */
+/* publish.c */
+/** Plan all; what it takes is left in the entries. 0, or negative with err set. */
+MUST_CHECK int batch_plan(struct control *c, struct batch *b, struct error *err);
+/** Plan, persist, publish, install. 0, or negative with err set and nothing changed. -ECANCELED: flows have
+ *  opened that a new VIP would take over: the requests are to be applied anew, to what is there now. */
 MUST_CHECK int control_publish(struct control *c, struct batch *b, struct error *err);
 
 /* commit.c */
@@ -289,13 +331,50 @@ void commit_late(struct control *c, struct batch *b);
 /* change_apply.c */
 #define OVERLAP_DETAIL                                                                             \
 	"connections of an overlapping VIP could move (force=true does it all the same)"
-/** Refuse with one sentence. */
+/** Refuse the request, or an edit of it, with one sentence; of several edits' the first stays. */
 void request_refuse(struct control_request *r, enum control_status status, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
+void edit_refuse(struct change *x, enum control_status status, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+/** Refuse it because there would be more than a documented limit (GET /v1/limits) allows. */
+void edit_refuse_limit(struct change *x, const char *limit, unsigned most);
+/** Faults of this edit were found. */
+bool edit_is_faulty(const struct change *x);
+/** A change of the VIP waits for the end of the start-up hold: refused. */
+bool edit_is_held(struct change *x, const struct vip_runtime *v);
+/** Tell what an edit has done. */
+void edit_tell(const struct change *x, const struct control_seen *seen);
 /** True if the request must wait for the next batch. */
 bool change_must_wait(struct control *c, struct batch *b, const struct control_request *r);
-/** Check it and edit the batch (status OK or CREATED), or refuse it. */
+/** True if it needs a batch of its own. */
+static inline bool change_stands_alone(const struct control_request *r)
+{
+	return r->transaction && (r->transaction->several || r->transaction->dry_run);
+}
+/** Check it and edit the batch (status OK or CREATED), or refuse it: then, if it stands alone, what it left
+ *  in the batch is to be thrown away. */
 void change_apply(struct control *c, struct batch *b, struct control_request *r);
+
+/* change_vip.c, change_dip.c */
+/** v: the VIP, NULL if there is none of this id. */
+void change_apply_vip(struct change *x, struct vip_runtime *v);
+void change_apply_dip(struct change *x, struct vip_runtime *v);
+
+/* change_answer.c */
+static inline bool change_accepted(const struct control_request *r)
+{
+	return r->status <= CONTROL_ACCEPTED;
+}
+void change_answer_failure(struct control_request *r, int rc, const struct error *err);
+/** b: was published, if it held anything. False if the request has changed nothing. */
+bool change_answer_success(struct control *c, const struct batch *b, struct control_request *r);
+
+/* change_plan.c */
+/** Plan the batch and tell what would come of it. */
+void change_answer_plan(struct control *c, struct batch *b, struct control_request *r);
+
+/* transaction.c */
+void control_view_end(struct control_view *view);
 
 /* change.c */
 /** Take all waiting changes, publish them together, answer them. False if none waits. */

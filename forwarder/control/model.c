@@ -64,10 +64,12 @@ void field_errors_add(struct field_errors *e, const char *pointer, const char *c
 {
 	va_list ap;
 
-	if (e->n >= FIELD_ERRORS_MAX)
+	if (e->n >= FIELD_ERRORS_MAX) {
+		e->n_more++;
 		return;
+	}
 	struct field_error *f = &e->list[e->n++];
-	snprintf(f->pointer, sizeof(f->pointer), "%s", pointer);
+	snprintf(f->pointer, sizeof(f->pointer), "%s%s", e->prefix, pointer);
 	snprintf(f->code, sizeof(f->code), "%s", code);
 	va_start(ap, fmt);
 	vsnprintf(f->detail, sizeof(f->detail), fmt, ap);
@@ -211,6 +213,28 @@ bool dip_conf_same_identity(const struct dip_conf *was, const struct dip_conf *n
 	return check_same(ip_addr_equal(&was->address, &now->address), "/address", errors);
 }
 
+/* What is not compared here could be changed without anybody noticing: a change to the same is none. */
+_Static_assert(sizeof(struct vip_conf) == 124 && sizeof(struct dip_conf) == 96,
+	       "compare a new member in vip_conf_equal or dip_conf_equal");
+
+bool vip_conf_equal(const struct vip_conf *x, const struct vip_conf *y)
+{
+	for (size_t i = 0; i < ARRAY_LEN(vip_numbers); i++)
+		if (number_value(x, &vip_numbers[i]) != number_value(y, &vip_numbers[i]))
+			return false;
+	return strcmp(x->id, y->id) == 0 && vip_match_equal(&x->match, &y->match) &&
+	       x->affinity == y->affinity && x->mode == y->mode &&
+	       x->on_learn_overflow == y->on_learn_overflow;
+}
+
+bool dip_conf_equal(const struct dip_conf *x, const struct dip_conf *y)
+{
+	return strcmp(x->id, y->id) == 0 && ip_addr_equal(&x->address, &y->address) &&
+	       x->weight == y->weight && x->has_mac == y->has_mac &&
+	       (!x->has_mac || memcmp(x->mac, y->mac, sizeof(x->mac)) == 0) &&
+	       x->admin_state == y->admin_state;
+}
+
 static void check_id(const char *id, struct field_errors *errors)
 {
 	if (!model_id_valid(id))
@@ -244,7 +268,7 @@ static void check_host(const struct ip_addr *a, struct field_errors *errors)
 
 bool vip_conf_validate(const struct vip_conf *c, struct field_errors *errors)
 {
-	unsigned before = errors->n;
+	unsigned before = field_errors_count(errors);
 
 	check_id(c->id, errors);
 	check_host(&c->match.address, errors);
@@ -260,7 +284,7 @@ bool vip_conf_validate(const struct vip_conf *c, struct field_errors *errors)
 			field_errors_add(errors, n->pointer, "out_of_range", "%u to %u", n->min,
 					 n->max);
 	}
-	return errors->n == before;
+	return field_errors_count(errors) == before;
 }
 
 /* l2 reaches the DIP by MAC, whatever the family of its address; a tunnel carries like in like. */
@@ -283,7 +307,7 @@ bool dip_conf_validate(const struct dip_conf *c, const struct vip_conf *vip,
 		       struct field_errors *errors)
 {
 	static const uint8_t no_mac[6];
-	unsigned before = errors->n;
+	unsigned before = field_errors_count(errors);
 
 	check_id(c->id, errors);
 	check_dip_address(c, vip, errors);
@@ -293,7 +317,7 @@ bool dip_conf_validate(const struct dip_conf *c, const struct vip_conf *vip,
 	if (c->has_mac && ((c->mac[0] & 1) || memcmp(c->mac, no_mac, sizeof(no_mac)) == 0))
 		field_errors_add(errors, "/mac", "bad_value",
 				 "a unicast MAC address as 02:00:00:00:00:01, or null");
-	return errors->n == before;
+	return field_errors_count(errors) == before;
 }
 
 bool vip_match_overlaps(const struct vip_match *x, const struct vip_match *y)

@@ -68,21 +68,31 @@ struct dip_edit {
 	struct dip_conf conf;
 };
 
+#define FIELD_POINTER_LEN 128
+
 /** One faulty member. */
 struct field_error {
-	char pointer[64]; /* JSON pointer, "/weight"; "" = the whole */
+	char pointer[FIELD_POINTER_LEN]; /* JSON pointer, "/weight"; "" = the whole */
 	char code[32];    /* word: required, out_of_range, bad_value, immutable, duplicate, ... */
 	char detail[160]; /* for people */
 };
 
-#define FIELD_ERRORS_MAX 16
+#define FIELD_ERRORS_MAX 64
 
 struct field_errors {
-	unsigned n; /* at most FIELD_ERRORS_MAX are kept */
+	unsigned n;      /* at most FIELD_ERRORS_MAX are kept */
+	unsigned n_more; /* the others are only counted */
+	char prefix[48]; /* goes before each pointer: "/operations/3/body" */
 	struct field_error list[FIELD_ERRORS_MAX];
 };
 
-/** Append one (silently dropped when full). */
+/** How many were found. */
+static inline unsigned field_errors_count(const struct field_errors *e)
+{
+	return e->n + e->n_more;
+}
+
+/** Append one. */
 void field_errors_add(struct field_errors *e, const char *pointer, const char *code,
 		      const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 
@@ -114,6 +124,10 @@ bool dip_conf_same_identity(const struct dip_conf *was, const struct dip_conf *n
 bool vip_conf_validate(const struct vip_conf *c, struct field_errors *errors);
 bool dip_conf_validate(const struct dip_conf *c, const struct vip_conf *vip,
 		       struct field_errors *errors);
+
+/** True if every member that can be written is the same (id included). */
+bool vip_conf_equal(const struct vip_conf *x, const struct vip_conf *y);
+bool dip_conf_equal(const struct dip_conf *x, const struct dip_conf *y);
 
 /** True if some packet can match both; equal: the same address, port and protocol. */
 bool vip_match_overlaps(const struct vip_match *x, const struct vip_match *y);

@@ -152,15 +152,13 @@ static int reserve_late(struct batch *b, uint32_t room)
 }
 
 /* With all parked and drained: a new VIP must not take packets of flows that have opened since it
- * was allowed. True if it is left out, so that all is planned again. */
-static bool veto_takeover(struct batch_vip *b)
+ * was allowed. */
+static bool veto_takeover(const struct batch_vip *b)
 {
-	if (b->remove)
-		return false;
-	for (unsigned i = 0; i < b->n_taken; i++)
+	for (unsigned i = 0; i < b->n_taken && !b->remove; i++)
 		if (b->taken[i]->flows.n)
-			b->refused = b->remove = b->cut = true;
-	return b->refused;
+			return true;
+	return false;
 }
 
 /* With all parked and drained: what was to leave empty but has a flow again stays (and goes on
@@ -205,11 +203,23 @@ static void swap_snapshot(struct control *c, struct snapshot *s)
 		worker_set_snapshot(c->conf.workers[i], s);
 }
 
+/* What was planned can still be published as it is: 0. -EAGAIN: with what was put back. -ECANCELED: not
+ * at all. */
+static int veto_all(struct batch *b)
+{
+	bool again = false, never = false;
+
+	for (unsigned i = 0; i < b->n; i++) {
+		again |= veto_removals(&b->vips[i]);
+		never |= veto_takeover(&b->vips[i]);
+	}
+	return never ? -ECANCELED : again ? -EAGAIN : 0;
+}
+
 /* 0: published. -EAGAIN: plan again. Else nothing happened. */
 static int park_and_swap(struct control *c, struct batch *b, uint32_t room)
 {
 	struct snapshot *s;
-	bool veto = false;
 	int rc = reserve_late(b, room);
 
 	if (rc == 0)
@@ -232,9 +242,9 @@ static int park_and_swap(struct control *c, struct batch *b, uint32_t room)
 		if (!FAULT(skip_ring_drain))
 			control_drain(c, UINT64_MAX);
 		FAULT_POINT();
-		for (unsigned i = 0; i < b->n; i++)
-			veto |= veto_removals(&b->vips[i]) | veto_takeover(&b->vips[i]);
-		rc = veto ? -EAGAIN : settle_all(c, b, s, room);
+		rc = veto_all(b);
+		if (rc == 0)
+			rc = settle_all(c, b, s, room);
 	}
 	if (rc == 0)
 		swap_snapshot(c, s);
@@ -295,7 +305,7 @@ static uint64_t count_moved(const struct batch_vip *b)
 	return n;
 }
 
-static int plan_all(struct control *c, struct batch *b, struct error *err)
+int batch_plan(struct control *c, struct batch *b, struct error *err)
 {
 	for (unsigned i = 0; i < b->n; i++) {
 		struct batch_vip *v = &b->vips[i];
@@ -306,12 +316,42 @@ static int plan_all(struct control *c, struct batch *b, struct error *err)
 				return error_set(err, rc, "out of memory while planning %s",
 						 v->next->conf.id);
 			v->build_us = now_us() - start;
-			c->stats.last_build_us = v->build_us;
-			histogram_add(&c->stats.publish_build_us, v->build_us);
 		}
 		v->n_moved = count_moved(v);
 	}
 	return 0;
+}
+
+static int plan_all(struct control *c, struct batch *b, struct error *err)
+{
+	int rc = batch_plan(c, b, err);
+
+	for (unsigned i = 0; rc == 0 && i < b->n; i++) {
+		if (b->vips[i].remove)
+			continue;
+		c->stats.last_build_us = b->vips[i].build_us;
+		histogram_add(&c->stats.publish_build_us, b->vips[i].build_us);
+	}
+	return rc;
+}
+
+/* The database has now what nobody sees. The VIPs of this batch are written anew with the next publish,
+ * which is due at once; those that it made are deleted by the next commit. */
+static int forget_commit(struct control *c, const struct batch *b, struct error *err)
+{
+	c->committed_in_vain = true;
+	for (unsigned i = 0; i < b->n; i++) {
+		if (!b->vips[i].created) {
+			b->vips[i].rt->refold = true;
+			continue;
+		}
+		uint32_t *grown = realloc(c->stale_uids, (c->n_stale + 1) * sizeof(*grown));
+		if (!grown)
+			return error_set(err, -ENOMEM, "out of memory while publishing");
+		c->stale_uids = grown;
+		c->stale_uids[c->n_stale++] = b->vips[i].rt->uid;
+	}
+	return error_set(err, -ECANCELED, "flows have opened that a new VIP would take over");
 }
 
 static int publish_until_done(struct control *c, struct batch *b, struct error *err)
@@ -330,6 +370,8 @@ static int publish_until_done(struct control *c, struct batch *b, struct error *
 			return 0;
 		if (rc == 0)
 			return 0;
+		if (rc == -ECANCELED)
+			return forget_commit(c, b, err);
 		/* Committed but not published: the next round commits what it publishes. Only
 		 * memory can end this loop otherwise, and then start-up heals the difference. */
 		if (rc != -EAGAIN)
@@ -343,25 +385,43 @@ static int publish_until_done(struct control *c, struct batch *b, struct error *
 /* --- install: the published versions become control's own ---------------------------------------
  */
 
-static void install_flags(struct control *c, struct batch_vip *b)
+/* The exact flows; at once, since a slot may be another flow's after a breath. */
+static void install_exact(struct control *c, struct batch_vip *b)
 {
-	struct vip_runtime *v = b->rt;
-	struct flow_table *t = &c->flows;
+	const uint8_t flags = REF_PINNED | REF_EXACT | REF_PLANNED_EXACT;
 
-	for (uint32_t i = 0; i < v->flows.n; i++) {
-		struct flow_ref *r = flow_set_ref(&v->flows, i);
-		uint8_t want = r->flags & (REF_PLANNED | REF_PLANNED_EXACT) ? REF_PINNED : 0;
-		if (r->flags & REF_PLANNED_EXACT)
-			want |= REF_EXACT;
-		if ((r->flags & (REF_PINNED | REF_EXACT)) != want)
-			flow_table_flag(t, r->slot, REF_PINNED | REF_EXACT, want);
-	}
 	for (uint32_t i = 0; i < b->next->n_exact; i++)
-		if (flow_slot_live(t, &v->flows, b->next->exact_slots[i]))
-			flow_table_flag(t, b->next->exact_slots[i], REF_PINNED | REF_EXACT,
-					REF_PINNED | REF_EXACT);
-	/* Pins of flows that ended while the plan was made. */
-	uint32_t n_pins = b->next->n_pins + b->n_late;
+		if (flow_slot_live(&c->flows, &b->rt->flows, b->next->exact_slots[i]))
+			flow_table_flag(&c->flows, b->next->exact_slots[i], flags, flags);
+}
+
+static void install_flag(struct flow_table *t, const struct flow_ref *r)
+{
+	uint8_t want = r->flags & (REF_PLANNED | REF_PLANNED_EXACT) ? REF_PINNED : 0;
+
+	if (r->flags & REF_PLANNED_EXACT)
+		want |= REF_EXACT;
+	if ((r->flags & (REF_PINNED | REF_EXACT)) != want)
+		flow_table_flag(t, r->slot, REF_PINNED | REF_EXACT, want);
+}
+
+/* What the plan said of each flow is so now. All of control shows the new version already, so it can
+ * breathe: with 10 million flows the rings would not hold what opens meanwhile. From the end of the
+ * dense array to its start, because a flow that ends leaves its place to the last one; what was
+ * inserted since is neither planned nor pinned, and so is nothing to do for. */
+static void install_flags(struct control *c, struct vip_runtime *v)
+{
+	for (uint32_t left = v->flows.n; left;) {
+		uint32_t stop = left > REF_CHUNK ? left - REF_CHUNK : 0;
+		while (left > stop)
+			install_flag(&c->flows, flow_set_ref(&v->flows, --left));
+		if (left)
+			control_breathe(c);
+		if (left > v->flows.n)
+			left = v->flows.n;
+	}
+	/* Pins of flows that have ended since the plan was begun. */
+	uint32_t n_pins = v->now->n_pins;
 	v->flows.dead_pins = n_pins > v->flows.n_pinned ? n_pins - v->flows.n_pinned : 0;
 	flow_set_published(&v->flows);
 }
@@ -387,23 +447,37 @@ static void install_gone(struct control *c, struct batch_vip *b)
 	}
 }
 
-static void install_removed_vip(struct control *c, struct batch_vip *b)
+/* A VIP of the same match that comes with this batch takes over the removed one's steering: without it its
+ * packets would go to the host's own kernel for a moment. True if there is one. */
+static bool hand_over_steering(const struct batch *b, const struct vip_runtime *v)
+{
+	for (unsigned i = 0; i < b->n; i++) {
+		const struct batch_vip *e = &b->vips[i];
+		if (!e->created || e->remove || !e->next ||
+		    !vip_match_equal(&e->next->conf.match, &v->now->conf.match))
+			continue;
+		e->rt->steered = v->steered;
+		return true;
+	}
+	return false;
+}
+
+static void install_removed_vip(struct control *c, const struct batch *batch, struct batch_vip *b)
 {
 	struct vip_runtime *v = b->rt;
 	struct error err;
 
-	if (v->steered && c->conf.steering.del(c->conf.steering.ctx, &v->now->conf.match, &err))
+	if (!hand_over_steering(batch, v) && v->steered &&
+	    c->conf.steering.del(c->conf.steering.ctx, &v->now->conf.match, &err))
 		log_error("control", "vip %s: still steered (%s)", v->now->conf.id, err.message);
 	for (unsigned i = 0; i < b->next->n_dips; i++)
 		release_dip(c, v, &b->next->dips[i]);
 	for (unsigned i = 0; i < b->n_gone; i++)
 		release_dip(c, v, &b->gone[i].d);
-	if (!b->created) {
-		log_info("control", "vip %s is gone", b->next->conf.id);
-		announce_gone(c, b->next->conf.id, NULL, v->flows.n);
-		c->vips[v->slot] = NULL;
-		c->n_vips--;
-	}
+	log_info("control", "vip %s is gone", b->id);
+	announce_gone(c, b->id, NULL, v->flows.n);
+	c->vips[v->slot] = NULL;
+	c->n_vips--;
 	c->stats.flows_lost_total += v->flows.n;
 	flow_set_unwatch(&c->flows, &v->flows);
 	c->zombies[c->n_zombies++] = v;
@@ -417,7 +491,7 @@ static void install_vip(struct control *c, struct batch_vip *b)
 	struct error err;
 
 	flow_set_unwatch(&c->flows, &v->flows);
-	install_flags(c, b);
+	install_exact(c, b);
 	if (b->next->view->pins.n_a)
 		v->pin_seed = b->next->view->pins.seed;
 	v->refold = b->n_late != 0; /* the next publish folds them into the arrays */
@@ -446,8 +520,10 @@ int control_publish(struct control *c, struct batch *b, struct error *err)
 {
 	int rc;
 
-	if (b->n == 0)
+	if (b->n == 0 && !c->committed_in_vain)
 		return 0;
+	if (b->n == 0)
+		return commit_batch(c, b, err);
 	struct vip_runtime **zombies =
 		realloc(c->zombies, (c->n_zombies + b->n) * sizeof(struct vip_runtime *));
 	if (!zombies)
@@ -459,12 +535,16 @@ int control_publish(struct control *c, struct batch *b, struct error *err)
 	for (unsigned i = 0; i < b->n; i++) {
 		b->vips[i].dcodes_moved = b->vips[i].next->n_dcodes_moved;
 		if (b->vips[i].remove)
-			install_removed_vip(c, &b->vips[i]);
+			install_removed_vip(c, b, &b->vips[i]);
 		else
 			install_vip(c, &b->vips[i]);
 	}
+	atomic_store(&c->generation_shown, c->generation);
 	FAULT_POINT();
 	commit_late(c, b);
+	for (unsigned i = 0; i < b->n; i++)
+		if (!b->vips[i].remove)
+			install_flags(c, b->vips[i].rt);
 	announce_publish(c, b);
 	return 0;
 }

@@ -165,6 +165,11 @@ void control_read_consistency(struct control *c, struct consistency *out)
 	control_call(c, read_consistency, out);
 }
 
+uint64_t control_generation(struct control *c)
+{
+	return atomic_load(&c->generation_shown);
+}
+
 struct read_capacity {
 	uint64_t flows, capacity;
 };

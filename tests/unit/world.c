@@ -49,6 +49,7 @@ static void store_submit(void *ctx, const struct persist_txn *txn)
 	struct world *w = ctx;
 
 	w->n_commits++;
+	w->txn = txn;
 	if (w->on_submit)
 		w->on_submit(w);
 	if (!w->fail_commit)
@@ -111,6 +112,7 @@ static int steer_del(void *ctx, const struct vip_match *m, struct error *err)
 	(void)m;
 	(void)err;
 	((struct world *)ctx)->n_steered--;
+	((struct world *)ctx)->n_unsteered_total++;
 	return 0;
 }
 

@@ -20,7 +20,9 @@ struct world {
 	struct persist_state disk; /* what the last commit left */
 	int fail_commit;           /* errno that the next commits fail with, 0 = none */
 	unsigned n_commits;
+	const struct persist_txn *txn; /* while on_submit is called */
 	unsigned n_steered;
+	unsigned n_unsteered_total; /* calls that took steering away */
 	void (*on_submit)(struct world *w); /* called in the middle of each commit */
 	void (*on_poll)(struct world *w);
 	void *user;

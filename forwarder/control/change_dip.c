@@ -1,0 +1,151 @@
+/* Edits of DIPs. */
+#include <errno.h>
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "control/internal.h"
+
+/* What its VIP does not show is no news. */
+static void tell(const struct change *x, const struct batch_vip *e, const struct dip_conf *before,
+		 const struct dip_conf *after, bool draining)
+{
+	if (e->next->deleting || (before && after && dip_conf_equal(before, after)))
+		return;
+	if (before || after)
+		edit_tell(x, &(struct control_seen){.vip = x->e->vip,
+						    .dip = x->e->dip,
+						    .dip_before = before,
+						    .dip_after = after,
+						    .draining = draining});
+}
+
+static bool has_address(const struct vip_version *v, const struct ip_addr *a, const char **id)
+{
+	for (unsigned i = 0; i < v->n_dips; i++) {
+		if (v->dips[i].deleting || !ip_addr_equal(&v->dips[i].conf.address, a))
+			continue;
+		*id = v->dips[i].conf.id;
+		return true;
+	}
+	return false;
+}
+
+static bool may_create(struct change *x, const struct vip_version *v, const struct dip_conf *conf)
+{
+	struct field_errors *errors = &x->r->errors;
+	const char *other;
+
+	if (dip_edit_complete(x->e->dip_edit, errors))
+		dip_conf_validate(conf, &v->conf, errors);
+	if (edit_is_faulty(x)) {
+		edit_refuse(x, CONTROL_INVALID, "the DIP is not valid");
+	} else if (has_address(v, &conf->address, &other)) {
+		field_errors_add(errors, "/address", "duplicate",
+				 "DIP \"%s\" of this VIP has this address", other);
+		edit_refuse(x, CONTROL_CONFLICT, "another DIP of this VIP has this address");
+	} else if (v->n_dips >= DIPS_PER_VIP_MAX) {
+		edit_refuse_limit(x, "dips_per_vip", DIPS_PER_VIP_MAX);
+	} else if (x->c->n_free_counters == 0) {
+		edit_refuse_limit(x, "dips", DIP_COUNTERS_MAX);
+	} else {
+		return true;
+	}
+	return false;
+}
+
+static void dip_create(struct change *x, struct vip_runtime *v)
+{
+	struct control *c = x->c;
+	struct dip_version d = {0};
+
+	dip_conf_defaults(&d.conf);
+	dip_conf_apply(&d.conf, x->e->dip_edit, true);
+	snprintf(d.conf.id, sizeof(d.conf.id), "%s", x->e->dip);
+	if (!may_create(x, batch_version_of(x->b, v), &d.conf))
+		return;
+	struct batch_vip *e = batch_get(x->b, v);
+	d.uid = c->next_dip_uid;
+	int rc = e ? batch_add_dip(c, e, &d) : -ENOMEM;
+	if (rc == -ENOSPC) {
+		edit_refuse(x, CONTROL_UNAVAILABLE,
+			    "no DIP index is free now; removed ones are soon");
+		x->r->retry_after_s = 6;
+	} else if (rc) {
+		edit_refuse(x, CONTROL_FAILED, "out of memory");
+	} else {
+		c->next_dip_uid++;
+		x->status = CONTROL_CREATED;
+		tell(x, e, NULL, &d.conf, false);
+	}
+}
+
+static void dip_edit(struct change *x, struct vip_runtime *v)
+{
+	const struct vip_version *version = batch_version_of(x->b, v);
+	const struct dip_version *old = vip_version_dip(version, x->e->dip);
+	struct field_errors *errors = &x->r->errors;
+	struct dip_conf before = old->conf, conf = old->conf;
+	bool replace = x->e->op == OP_DIP_PUT;
+	bool drained = old->deleting;
+
+	dip_conf_apply(&conf, x->e->dip_edit, replace);
+	memcpy(conf.id, before.id, sizeof(conf.id));
+	if (!replace || dip_edit_complete(x->e->dip_edit, errors))
+		dip_conf_validate(&conf, &version->conf, errors);
+	if (edit_is_faulty(x)) {
+		edit_refuse(x, CONTROL_INVALID, "the DIP is not valid");
+		return;
+	}
+	if (!dip_conf_same_identity(&before, &conf, errors)) {
+		edit_refuse(x, CONTROL_CONFLICT,
+			    "a member that cannot change after creation differs");
+		return;
+	}
+	struct batch_vip *e = batch_get(x->b, v);
+	if (!e) {
+		edit_refuse(x, CONTROL_FAILED, "out of memory");
+		return;
+	}
+	struct dip_version *d = vip_version_dip(e->next, x->e->dip);
+	d->conf = conf;
+	if (replace) {
+		d->deleting = false;
+		d->drain_deadline_ms = 0;
+	}
+	tell(x, e, drained ? NULL : &before, d->deleting ? NULL : &conf, false);
+}
+
+static void dip_delete(struct change *x, struct vip_runtime *v)
+{
+	struct batch_vip *e = batch_get(x->b, v);
+
+	if (!e) {
+		edit_refuse(x, CONTROL_FAILED, "out of memory");
+		return;
+	}
+	struct dip_version *d = vip_version_dip(e->next, x->e->dip);
+	if (!d->deleting) {
+		tell(x, e, &d->conf, NULL, !x->e->force && v->flows.dip_flows[d->index] != 0);
+		d->drain_deadline_ms = clock_now_ms() + e->next->conf.drain_timeout_s * 1000ull + 1;
+		d->drain_shown_s = deadline_to_wall(d->drain_deadline_ms);
+		v->dips[d->index].oldest.known = false;
+	}
+	d->deleting = true;
+	if (x->e->force && batch_remove_dip(x->c, e, d, true))
+		edit_refuse(x, CONTROL_FAILED, "out of memory");
+}
+
+void change_apply_dip(struct change *x, struct vip_runtime *v)
+{
+	bool exists = vip_version_dip(batch_version_of(x->b, v), x->e->dip) != NULL;
+
+	if (x->e->op == OP_DIP_PUT && !exists)
+		dip_create(x, v);
+	else if (!exists)
+		edit_refuse(x, CONTROL_NOT_FOUND, "VIP \"%s\" has no DIP \"%s\"", x->e->vip,
+			    x->e->dip);
+	else if (x->e->op == OP_DIP_DELETE)
+		dip_delete(x, v);
+	else
+		dip_edit(x, v);
+}

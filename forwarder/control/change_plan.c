@@ -1,0 +1,123 @@
+/* A dry run: what a change would come to. The versions are planned as for a publish, with the flows that are
+ * known now, and thrown away. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "control/internal.h"
+
+static struct plan_dip *find_dip(struct plan_info *out, const char *id)
+{
+	for (unsigned i = 0; i < out->n_dips; i++)
+		if (strcmp(out->dips[i].id, id) == 0)
+			return &out->dips[i];
+	return NULL;
+}
+
+static void fill_dips_after(const struct vip_version *next, const uint32_t *counts,
+			    struct plan_info *out)
+{
+	for (unsigned i = 0; i < next->n_dips; i++) {
+		struct plan_dip *d = &out->dips[out->n_dips++];
+		memcpy(d->id, next->dips[i].conf.id, sizeof(d->id));
+		d->dcodes = counts[next->dips[i].index];
+		d->created = true;
+	}
+}
+
+static void fill_dips_before(const struct vip_version *now, const uint32_t *counts,
+			     struct plan_info *out)
+{
+	for (unsigned i = 0; i < now->n_dips; i++) {
+		struct plan_dip *d = find_dip(out, now->dips[i].conf.id);
+		if (!d) {
+			d = &out->dips[out->n_dips++];
+			memcpy(d->id, now->dips[i].conf.id, sizeof(d->id));
+			d->removed = true;
+		}
+		d->created = false;
+		d->dcodes_before = counts[now->dips[i].index];
+	}
+}
+
+static uint32_t *count_dcodes(const struct vip_version *v)
+{
+	uint32_t *counts = calloc(v->view->n_dips + 1, sizeof(*counts));
+
+	if (counts)
+		vip_view_count_dcodes(v->view, counts);
+	return counts;
+}
+
+static int fill_dips(const struct batch_vip *e, struct plan_info *out)
+{
+	const struct vip_version *now = e->rt->now, *next = e->remove ? NULL : e->next;
+	uint32_t *after = next ? count_dcodes(next) : NULL;
+	uint32_t *before = now ? count_dcodes(now) : NULL;
+	unsigned room = (now ? now->n_dips : 0) + (next ? next->n_dips : 0) + 1;
+	int rc = -ENOMEM;
+
+	out->dips = calloc(room, sizeof(*out->dips));
+	if (!out->dips || (next && !after) || (now && !before))
+		goto out;
+	if (next)
+		fill_dips_after(next, after, out);
+	if (now)
+		fill_dips_before(now, before, out);
+	rc = 0;
+out:
+	free(after);
+	free(before);
+	return rc;
+}
+
+static int fill_plan(const struct batch_vip *e, struct plan_info *out)
+{
+	*out = (struct plan_info){.created = e->created,
+				  .removed = e->remove,
+				  .flows_known = e->remove ? 0 : e->rt->flows.n,
+				  .flows_moved = e->n_moved,
+				  .build_us = e->build_us};
+	memcpy(out->id, e->id, sizeof(out->id));
+	if (!e->remove) {
+		out->flows_pinned = e->next->n_pins;
+		out->dcodes_moved = e->next->n_dcodes_moved;
+		out->pin_bytes = vip_view_pin_bytes(e->next->view);
+		out->dcode_bytes = vip_view_dcode_bytes(e->next->view);
+		out->n_dcodes = e->next->view->n_dcodes;
+	}
+	return fill_dips(e, out);
+}
+
+static int fill_plans(struct control *c, const struct batch *b, struct control_request *r)
+{
+	struct control_transaction *t = r->transaction;
+	int rc = 0;
+
+	r->change = (struct change_info){.generation = c->generation};
+	t->plans = calloc(b->n + 1, sizeof(*t->plans));
+	if (!t->plans)
+		return -ENOMEM;
+	for (unsigned i = 0; rc == 0 && i < b->n; i++) {
+		struct plan_info *p = &t->plans[t->n_plans++];
+		rc = fill_plan(&b->vips[i], p);
+		r->change.flows_known += p->flows_known;
+		r->change.flows_pinned += p->flows_pinned;
+		r->change.flows_moved += p->flows_moved;
+		r->change.dcodes_moved += p->dcodes_moved;
+		r->change.build_us += p->build_us;
+		control_breathe(c);
+	}
+	return rc;
+}
+
+void change_answer_plan(struct control *c, struct batch *b, struct control_request *r)
+{
+	struct error err = {{0}};
+
+	batch_drop_unchanged(c, b);
+	int rc = batch_plan(c, b, &err);
+	if (rc == 0)
+		rc = fill_plans(c, b, r);
+	if (rc)
+		change_answer_failure(r, rc, &err);
+}

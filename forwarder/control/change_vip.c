@@ -1,0 +1,257 @@
+/* Edits of VIPs. */
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/entropy.h"
+#include "control/internal.h"
+
+static int free_vip_slot(const struct control *c, const struct batch *b)
+{
+	for (int slot = 0; slot < VIPS_MAX; slot++) {
+		bool taken = c->vips[slot] != NULL;
+		for (unsigned i = 0; i < b->n && !taken; i++) {
+			assert(b->vips[i].rt);
+			taken = b->vips[i].rt->slot == slot;
+		}
+		if (!taken)
+			return slot;
+	}
+	return -1;
+}
+
+/* --- what a VIP takes from others ---------------------------------------------------------- */
+
+/* How specific a match is: of two that a packet fits, the higher one takes it (snapshot_match). */
+static int match_rank(const struct vip_match *m)
+{
+	return (m->port != 0) * 2 + (m->protocol != VIP_ANY);
+}
+
+static bool takes_over(const struct vip_match *m, const struct vip_match *from)
+{
+	return match_rank(m) > match_rank(from) && vip_match_overlaps(m, from);
+}
+
+static bool collides_with(struct change *x, const struct vip_conf *conf, struct vip_runtime *v)
+{
+	const struct vip_version *other = batch_version_of(x->b, v);
+
+	if (vip_match_equal(&conf->match, &other->conf.match)) {
+		field_errors_add(&x->r->errors, "/address", "duplicate",
+				 "VIP \"%s\" has this address, port and protocol%s",
+				 other->conf.id, other->deleting ? " while it drains" : "");
+		edit_refuse(x, CONTROL_CONFLICT,
+			    "another VIP has this address, port and protocol");
+		return true;
+	}
+	if (x->e->force || !takes_over(&conf->match, &other->conf.match))
+		return false;
+	if (edit_is_held(x, v))
+		return true;
+	if (v->flows.n == 0)
+		return false;
+	field_errors_add(&x->r->errors, "/address", "overlap",
+			 "VIP \"%s\" overlaps and has %u known flows", other->conf.id, v->flows.n);
+	edit_refuse(x, CONTROL_CONFLICT,
+		    "connections of an overlapping VIP could move (force=true does it all the same)");
+	return true;
+}
+
+/* Another VIP with the same match, or one whose flows the new one would take over. */
+static bool vip_collides(struct change *x, const struct vip_conf *conf)
+{
+	const struct control *c = x->c;
+	const struct batch *b = x->b;
+
+	for (unsigned i = 0, left = c->n_vips; left; i++) {
+		if (!c->vips[i])
+			continue;
+		left--;
+		if (!batch_removes(b, c->vips[i]) && collides_with(x, conf, c->vips[i]))
+			return true;
+	}
+	for (unsigned i = 0; i < b->n; i++)
+		if (b->vips[i].created && !b->vips[i].remove &&
+		    collides_with(x, conf, b->vips[i].rt))
+			return true;
+	return false;
+}
+
+/* Flows may open on the VIPs that a new one takes packets from until the very swap: remember them
+ * for the publish. */
+static int note_taken(const struct control *c, const struct batch *b, struct batch_vip *e,
+		      const struct vip_match *m)
+{
+	for (unsigned i = 0, left = c->n_vips; left; i++) {
+		if (!c->vips[i])
+			continue;
+		left--;
+		if (batch_removes(b, c->vips[i]) || !takes_over(m, &c->vips[i]->now->conf.match))
+			continue;
+		struct vip_runtime **grown =
+			realloc(e->taken, (e->n_taken + 1) * sizeof(struct vip_runtime *));
+		if (!grown)
+			return -ENOMEM;
+		e->taken = grown;
+		e->taken[e->n_taken++] = c->vips[i];
+	}
+	return 0;
+}
+
+/* --- the edits ----------------------------------------------------------------------------- */
+
+static void vip_create(struct change *x)
+{
+	struct field_errors *errors = &x->r->errors;
+	struct control *c = x->c;
+	struct vip_conf conf;
+
+	vip_conf_defaults(&conf);
+	vip_conf_apply(&conf, x->e->vip_edit, true);
+	snprintf(conf.id, sizeof(conf.id), "%s", x->e->vip);
+	if (vip_edit_complete(x->e->vip_edit, errors))
+		vip_conf_validate(&conf, errors);
+	if (edit_is_faulty(x)) {
+		edit_refuse(x, CONTROL_INVALID, "the VIP is not valid");
+		return;
+	}
+	if (vip_collides(x, &conf))
+		return;
+	int slot = free_vip_slot(c, x->b);
+	if (slot < 0) {
+		edit_refuse_limit(x, "vips", VIPS_MAX);
+		return;
+	}
+	struct vip_runtime *v = vip_runtime_new(c, c->next_vip_uid, (uint16_t)slot, entropy_u64());
+	struct batch_vip *e = v ? batch_get(x->b, v) : NULL;
+	if (!e) {
+		vip_runtime_free(c, v);
+		edit_refuse(x, CONTROL_FAILED, "out of memory");
+		return;
+	}
+	c->next_vip_uid++;
+	v->pin_seed = entropy_u64();
+	e->next->conf = conf;
+	memcpy(e->id, conf.id, sizeof(e->id));
+	if (!x->e->force && note_taken(c, x->b, e, &conf.match)) {
+		batch_drop(c, x->b, e);
+		edit_refuse(x, CONTROL_FAILED, "out of memory");
+		return;
+	}
+	x->status = CONTROL_CREATED;
+	edit_tell(x, &(struct control_seen){.vip = conf.id, .vip_after = &e->next->conf});
+}
+
+/* Every DIP must still fit (mode ipip needs DIPs of the VIP's family). */
+static void check_dips_fit(const struct vip_version *v, const struct vip_conf *conf,
+			   struct field_errors *errors)
+{
+	for (unsigned i = 0; i < v->n_dips; i++) {
+		struct field_errors own = {0};
+		if (dip_conf_validate(&v->dips[i].conf, conf, &own))
+			continue;
+		field_errors_add(errors, "/mode", "conflict", "DIP \"%s\" does not fit: %s",
+				 v->dips[i].conf.id, own.list[0].detail);
+		return;
+	}
+}
+
+/* The DIPs of a VIP come and go with it. */
+static void tell_dips(const struct change *x, const struct vip_version *v, bool come, bool draining)
+{
+	for (unsigned i = 0; i < v->n_dips; i++) {
+		const struct dip_version *d = &v->dips[i];
+		if (!d->deleting)
+			edit_tell(x, &(struct control_seen){.vip = v->conf.id,
+							    .dip = d->conf.id,
+							    .dip_before = come ? NULL : &d->conf,
+							    .dip_after = come ? &d->conf : NULL,
+							    .draining = draining});
+	}
+}
+
+static void tell_edited(const struct change *x, const struct vip_version *next,
+			const struct vip_conf *before)
+{
+	if (next->deleting || (before && vip_conf_equal(before, &next->conf)))
+		return;
+	edit_tell(x, &(struct control_seen){.vip = next->conf.id,
+					    .vip_before = before,
+					    .vip_after = &next->conf});
+	if (!before)
+		tell_dips(x, next, true, false);
+}
+
+static void vip_edit(struct change *x, struct vip_runtime *v)
+{
+	const struct vip_version *old = batch_version_of(x->b, v);
+	struct field_errors *errors = &x->r->errors;
+	struct vip_conf before = old->conf, conf = old->conf;
+	bool replace = x->e->op == OP_VIP_PUT;
+	bool drained = old->deleting;
+
+	vip_conf_apply(&conf, x->e->vip_edit, replace);
+	memcpy(conf.id, before.id, sizeof(conf.id));
+	if ((!replace || vip_edit_complete(x->e->vip_edit, errors)) &&
+	    vip_conf_validate(&conf, errors))
+		check_dips_fit(old, &conf, errors);
+	if (edit_is_faulty(x)) {
+		edit_refuse(x, CONTROL_INVALID, "the VIP is not valid");
+		return;
+	}
+	if (!vip_conf_same_identity(&before, &conf, errors)) {
+		edit_refuse(x, CONTROL_CONFLICT,
+			    "a member that cannot change after creation differs");
+		return;
+	}
+	struct batch_vip *e = batch_get(x->b, v);
+	if (!e) {
+		edit_refuse(x, CONTROL_FAILED, "out of memory");
+		return;
+	}
+	e->next->conf = conf;
+	if (replace) {
+		e->next->deleting = false;
+		e->next->drain_deadline_ms = 0;
+	}
+	tell_edited(x, e->next, drained ? NULL : &before);
+}
+
+static void vip_delete(struct change *x, struct vip_runtime *v)
+{
+	struct batch_vip *e = batch_get(x->b, v);
+	bool draining = !x->e->force && v->flows.n != 0;
+
+	if (!e) {
+		edit_refuse(x, CONTROL_FAILED, "out of memory");
+		return;
+	}
+	if (!e->next->deleting) {
+		tell_dips(x, e->next, false, draining);
+		edit_tell(x, &(struct control_seen){.vip = x->e->vip,
+						    .vip_before = &e->next->conf,
+						    .draining = draining});
+		e->next->drain_deadline_ms =
+			clock_now_ms() + e->next->conf.drain_timeout_s * 1000ull + 1;
+		e->next->drain_shown_s = deadline_to_wall(e->next->drain_deadline_ms);
+		v->oldest.known = false;
+	}
+	e->next->deleting = true;
+	if (x->e->force && e->created)
+		batch_drop(x->c, x->b, e);
+	else if (x->e->force)
+		e->remove = e->cut = true;
+}
+
+void change_apply_vip(struct change *x, struct vip_runtime *v)
+{
+	if (!v)
+		vip_create(x);
+	else if (x->e->op == OP_VIP_DELETE)
+		vip_delete(x, v);
+	else
+		vip_edit(x, v);
+}
