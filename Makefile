@@ -3,7 +3,7 @@
 # Debian packages: to build and run, and (besides) to test.
 RUN_PACKAGES := gcc make pkg-config clang llvm bpftool libc6-dev linux-libc-dev libxdp-dev libbpf-dev \
 	libelf-dev zlib1g-dev libmnl-dev libmicrohttpd-dev libjansson-dev libsqlite3-dev \
-	libyaml-dev libcurl4-gnutls-dev libgnutls28-dev iproute2 ethtool procps util-linux curl jq nginx-light
+	libyaml-dev libcurl4-gnutls-dev libgnutls28-dev libseccomp-dev libcap-dev iproute2 ethtool procps util-linux curl jq nginx-light
 TEST_PACKAGES := check python3 python3-yaml python3-jsonschema wrk iperf3 iputils-ping clang-format \
 	clang-tidy cppcheck libclang-rt-14-dev openssl prometheus spin groff-base
 
@@ -25,7 +25,7 @@ WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -W
 CPPFLAGS += -Iforwarder -I. -I$(BUILD)/gen -D_GNU_SOURCE -DCONCURY_VERSION='"$(VERSION)"'
 CFLAGS += -std=gnu11 $(OPT) $(WARN) -fno-omit-frame-pointer -pthread $(SANITIZE) $(LTO)
 LDFLAGS += -pthread $(SANITIZE)
-LDLIBS += -lxdp -lbpf -lmnl -lmicrohttpd -ljansson -lsqlite3 -lgnutls -lcurl -lm
+LDLIBS += -lxdp -lbpf -lmnl -lmicrohttpd -ljansson -lsqlite3 -lgnutls -lseccomp -lcap -lcurl -lm
 
 LIB_SRC := $(wildcard forwarder/base/*.c forwarder/lookup/*.c forwarder/packet/*.c \
 	forwarder/worker/*.c forwarder/control/*.c schema/*.c api/server/*.c api/client/agent_*.c \

@@ -21,6 +21,8 @@
 #include "api/server/tls.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/priority.h"
+#include "control/confine.h"
 #include "control/preflight.h"
 #include "control/watch.h"
 #include "io/netdev.h"
@@ -280,6 +282,7 @@ static int run_threads(struct daemon *d, struct error *err)
 			return error_set(err, rc, "worker %u: %s", i, strerror(-rc));
 	}
 	int rc = control_start(d->control, err);
+	priority_drop();
 	if (rc)
 		return rc;
 	d->control_runs = true;
@@ -345,7 +348,7 @@ static void undo_attach(const struct daemon *d)
 	struct error err;
 
 	for (unsigned i = 0; i < d->options->n_ifaces; i++)
-		if (d->attached_here[i] && steer_detach(d->options->ifaces[i], &err))
+		if (d->attached_here[i] && xsk_detach(d->xsk, i, &err))
 			log_error("concuryd", "%s", err.message);
 }
 
@@ -453,6 +456,12 @@ static int run(const struct options *o)
 		rc = attach(&d, &err);
 	if (!rc)
 		rc = make_watch(&d, &err);
+	/* Threads are born without rights from here on, but with our priority. */
+	if (!rc)
+		store_rest(d.store);
+	(void)priority_raise();
+	if (!rc)
+		rc = confine_enter(&err);
 	if (!rc)
 		rc = run_threads(&d, &err);
 	if (rc) {

@@ -17,6 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/priority.h"
 #include "schema/store_db.h"
 
 #define CHECKPOINT_IDLE_MS 500
@@ -122,6 +123,7 @@ static void *store_main(void *arg)
 {
 	struct store *s = arg;
 
+	priority_drop(); /* whoever has made us */
 	pthread_mutex_lock(&s->lock);
 	for (;;) {
 		bool work = wait_for_work(s);
@@ -293,17 +295,24 @@ struct persist store_persist(struct store *s)
 				.delete_agent = store_delete_agent};
 }
 
+void store_rest(struct store *s)
+{
+	if (!s->started)
+		return;
+	pthread_mutex_lock(&s->lock);
+	s->stop = true;
+	pthread_cond_signal(&s->wake);
+	pthread_mutex_unlock(&s->lock);
+	pthread_join(s->thread, NULL);
+	s->stop = false;
+	s->started = false;
+}
+
 void store_close(struct store *s)
 {
 	if (!s)
 		return;
-	if (s->started) {
-		pthread_mutex_lock(&s->lock);
-		s->stop = true;
-		pthread_cond_signal(&s->wake);
-		pthread_mutex_unlock(&s->lock);
-		pthread_join(s->thread, NULL);
-	}
+	store_rest(s);
 	pthread_cond_destroy(&s->wake);
 	pthread_cond_destroy(&s->written);
 	pthread_mutex_destroy(&s->lock);

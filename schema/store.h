@@ -24,6 +24,10 @@ struct history *store_history(struct store *s);
 /** The interface for control. One user; valid until store_close. */
 struct persist store_persist(struct store *s);
 
+/** End the store's thread when it has done what was asked of it; the next write makes it anew, with the
+ *  rights that its maker has by then. Thread: main, while nobody else uses the store. */
+void store_rest(struct store *s);
+
 /** End a commit under way, fold the log into the file, unlock. NULL is fine. Thread: main, when the
  *  user of store_persist has stopped. */
 void store_close(struct store *s);

@@ -21,3 +21,12 @@ int priority_raise(void)
 		return -errno;
 	return setpriority(PRIO_PROCESS, self, PRIORITY_NICE) ? -errno : 0;
 }
+
+void priority_drop(void)
+{
+	id_t self = (id_t)syscall(SYS_gettid);
+
+	/* What is given up needs no right, so this cannot fail. */
+	if (getpriority(PRIO_PROCESS, self) == PRIORITY_NICE)
+		(void)setpriority(PRIO_PROCESS, self, 0);
+}

@@ -81,6 +81,8 @@ static void check_program(struct iface *i)
 	struct error err;
 	char fix[64];
 
+	if (i->p->running)
+		return; /* what is attached is watched; who it is, a running one may not ask */
 	if (xdp_probe_read(i->dev.ifindex, &x, &err)) {
 		report_note(i->r, NULL, "%s: %s", i->dev.name, err.message);
 		return;

@@ -87,6 +87,11 @@ static bool look_at_program(const struct watch_iface *i, const char *name, struc
 		     "%s: the steer program of another concuryd (id %u) is attached: end one of "
 		     "the two, then restart the other",
 		     name, x.id);
+	else if (!x.name[0]) /* we have given up the right to ask for it */
+		warn(out,
+		     "%s: another XDP program (bpftool prog show id %u) is in steer's place: ip "
+		     "link set dev %s xdp off, then restart concuryd",
+		     name, x.id, name);
 	else
 		warn(out,
 		     "%s: another XDP program (\"%s\", id %u) is in steer's place: ip link set "

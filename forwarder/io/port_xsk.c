@@ -403,6 +403,11 @@ unsigned xsk_ifaces(const struct xsk *x, const struct xsk_iface **ifaces)
 	return x->n_ifaces;
 }
 
+int xsk_detach(const struct xsk *x, unsigned iface, struct error *err)
+{
+	return steer_detach_own(x->steer, iface, attach_flags(x->mode), err);
+}
+
 uint32_t xsk_program_id(const struct xsk *x, unsigned iface)
 {
 	return steer_program_id(x->steer, iface);

@@ -67,6 +67,9 @@ struct port *xsk_port(struct xsk *x, unsigned worker);
 struct steering xsk_steering(struct xsk *x);
 unsigned xsk_queues(const struct xsk *x, const struct xsk_queue **queues);
 unsigned xsk_ifaces(const struct xsk *x, const struct xsk_iface **ifaces);
+/** Undo xsk_attach on one interface: nothing is attached there then. Thread: main. */
+MUST_CHECK int xsk_detach(const struct xsk *x, unsigned iface, struct error *err);
+
 /** The kernel's id of the steer program that was loaded for an interface; see io/xdp_probe.h for the one
  *  that is attached. Thread: any. */
 uint32_t xsk_program_id(const struct xsk *x, unsigned iface);

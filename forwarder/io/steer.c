@@ -314,6 +314,20 @@ bool steer_found_generic(const struct steer *s)
 	return found;
 }
 
+int steer_detach_own(const struct steer *s, unsigned iface, uint32_t flags, struct error *err)
+{
+	int ifindex = s->ifindexes[iface];
+	struct bpf_xdp_query_opts q;
+
+	memset(&q, 0, sizeof(q));
+	q.sz = sizeof(q);
+	last_warning[0] = '\0';
+	int rc = bpf_xdp_query(ifindex, (int)flags, &q);
+	if (rc == 0 && (q.drv_prog_id ? q.drv_prog_id : q.skb_prog_id) == steer_program_id(s, iface))
+		rc = bpf_xdp_detach(ifindex, flags, NULL);
+	return rc < 0 ? kernel_error(err, rc, ifindex, "cannot detach the XDP program") : 0;
+}
+
 int steer_detach(const char *ifname, struct error *err)
 {
 	unsigned ifindex = if_nametoindex(ifname);

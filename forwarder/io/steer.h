@@ -49,6 +49,11 @@ MUST_CHECK int steer_del_vip(struct steer *s, const struct vip_match *m, struct 
  *  several buffers), over all interfaces. Thread: any. */
 uint64_t steer_read_too_big(const struct steer *s);
 
+/** Remove our own program from interface i, if it is there. Unlike steer_detach it needs no more than
+ *  CAP_NET_ADMIN. Thread: main. */
+MUST_CHECK int steer_detach_own(const struct steer *s, unsigned iface, uint32_t flags,
+				struct error *err);
+
 /** Remove a steer program from an interface (`concuryd --detach`): 0, -ENOENT (there is none), -EPERM
  *  for a program that is not ours, or what the kernel says. */
 MUST_CHECK int steer_detach(const char *ifname, struct error *err);

@@ -281,9 +281,7 @@ class Lab:
         self.daemon = self.spawn("lb", self.daemon_argv(*more), self.log)
 
         def ready():
-            with open(self.log, errors="replace") as f:
-                f.seek(start)
-                text = f.read()
+            text = self.log.read_text(errors="replace")[start:]
             assert self.daemon.poll() is None, f"concuryd exited {self.daemon.returncode}: {text}"
             return any(line.endswith("ready") for line in text.splitlines())
         wait_until("concuryd ready", ready, timeout, 0.02)

@@ -251,7 +251,10 @@ static int try_priority(bool raised)
 		return 3;
 	if (priority_raise() != (raised ? 0 : -EACCES))
 		return 4;
-	return niceness() == (raised ? PRIORITY_NICE : 0) ? 0 : 5;
+	if (niceness() != (raised ? PRIORITY_NICE : 0))
+		return 5;
+	priority_drop();
+	return niceness() ? 6 : 0;
 }
 
 START_TEST(test_priority)

@@ -1,0 +1,99 @@
+/* What is needed after the start, and by whom: CAP_NET_ADMIN for attaching steer again, the
+ * neighbours' table, busy polling; CAP_NET_RAW for AF_XDP sockets. Entries of BPF maps are written
+ * through descriptors, for which the kernel (since 5.19) asks no more. Files are opened with the
+ * rights of the user alone, as CAP_DAC_OVERRIDE goes too.
+ *
+ * Niceness is inherited: main raises its own before, and threads on which packets wait are made
+ * with it. Locked memory needs a limit instead of a capability from here on, so that is raised
+ * where it may be. */
+#include "control/confine.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/capability.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+
+#include "base/log.h"
+
+static const cap_value_t kept[] = {CAP_NET_ADMIN, CAP_NET_RAW};
+
+static unsigned count_threads(void)
+{
+	DIR *tasks = opendir("/proc/self/task");
+	unsigned n = 0;
+
+	if (!tasks)
+		return 0;
+	for (const struct dirent *e; (e = readdir(tasks)) != NULL;)
+		n += e->d_name[0] != '.';
+	closedir(tasks);
+	return n;
+}
+
+static void raise_limit(__rlimit_resource_t resource, rlim_t wanted)
+{
+	struct rlimit limit;
+
+	if (getrlimit(resource, &limit) || limit.rlim_cur >= wanted)
+		return;
+	if (limit.rlim_max < wanted)
+		limit.rlim_max = wanted;
+	limit.rlim_cur = wanted;
+	if (setrlimit(resource, &limit))
+		log_debug("concuryd", "limit %d stays: %s", (int)resource, strerror(errno));
+}
+
+static bool is_kept(cap_value_t cap)
+{
+	for (size_t i = 0; i < ARRAY_LEN(kept); i++)
+		if (kept[i] == cap)
+			return true;
+	return false;
+}
+
+/* Without CAP_SETPCAP the bounding set stays: no program can be run that would gain by it. */
+static void drop_bounding_set(void)
+{
+	for (cap_value_t cap = 0; cap < cap_max_bits(); cap++)
+		if (!is_kept(cap) && cap_get_bound(cap) == 1 && cap_drop_bound(cap))
+			return;
+}
+
+static int drop_capabilities(void)
+{
+	cap_t had = cap_get_proc();
+	cap_t have = cap_init();
+	int rc = had && have ? 0 : -ENOMEM;
+
+	for (size_t i = 0; !rc && i < ARRAY_LEN(kept); i++) {
+		cap_flag_value_t there = CAP_CLEAR;
+		if (cap_get_flag(had, kept[i], CAP_PERMITTED, &there) ||
+		    cap_set_flag(have, CAP_PERMITTED, 1, &kept[i], there) ||
+		    cap_set_flag(have, CAP_EFFECTIVE, 1, &kept[i], there))
+			rc = -errno;
+	}
+	if (!rc && (cap_reset_ambient() || cap_set_proc(have)))
+		rc = -errno;
+	cap_free(had);
+	cap_free(have);
+	return rc;
+}
+
+int confine_enter(struct error *err)
+{
+	unsigned n = count_threads();
+
+	if (n != 1)
+		return error_set(err, -EBUSY, "cannot give up privileges: %u threads", n);
+	raise_limit(RLIMIT_MEMLOCK, RLIM_INFINITY);
+	drop_bounding_set();
+	int rc = drop_capabilities();
+	if (!rc && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+		rc = -errno;
+	if (rc)
+		return error_set(err, -EIO, "cannot give up privileges: %s", strerror(-rc));
+	return confine_calls(err);
+}
