@@ -207,6 +207,16 @@ static void merge_look(struct merge *m)
 		m->head[i] = atomic_load_explicit(&m->rings[i]->head, memory_order_acquire);
 }
 
+static uint64_t merge_waiting(struct merge *m)
+{
+	uint64_t n = 0;
+
+	merge_look(m);
+	for (int i = 0; i < N_LEARN_RINGS; i++)
+		n += m->head[i] - m->pos[i];
+	return n;
+}
+
 static const struct learn_record *merge_at(const struct merge *m, int ring)
 {
 	const struct learn_ring *r = m->rings[ring];
@@ -250,6 +260,7 @@ static const struct learn_record *merge_next(struct merge *m, uint8_t *ring)
 	return r;
 }
 
+/* What waits now, and not what comes meanwhile: a worker may be faster for as long as it likes. */
 static uint64_t drain_worker(struct control *c, unsigned worker, uint64_t limit)
 {
 	const struct learn_record *batch[MERGE_BATCH];
@@ -258,6 +269,9 @@ static uint64_t drain_worker(struct control *c, unsigned worker, uint64_t limit)
 	struct merge m;
 
 	merge_open(&m, c, worker);
+	uint64_t waiting = merge_waiting(&m);
+	if (limit > waiting)
+		limit = waiting;
 	while (total < limit) {
 		unsigned n = 0;
 		while (n < MERGE_BATCH && total + n < limit &&

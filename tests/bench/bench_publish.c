@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/priority.h"
 #include "control/control.h"
 #include "control/flow_page.h"
 #include "control/internal.h"
@@ -350,6 +351,7 @@ int main(int argc, char **argv)
 	};
 
 	log_set_level(LOG_WARNING);
+	(void)priority_raise(); /* as the control thread and the worker do */
 	for (unsigned i = 0; i < ARRAY_LEN(cases); i++)
 		if (argc < 2 || strcmp(argv[1], cases[i].name) == 0)
 			bench_case(cases[i].name, cases[i].n_flows, cases[i].rounds,
