@@ -7,6 +7,20 @@ static void live_change(void *ctx, struct control_request *r)
 	control_change(l->control, r);
 }
 
+static void live_look(void *ctx, void (*fn)(void *arg, struct control_view *view), void *arg)
+{
+	struct api_live *l = ctx;
+
+	control_look(l->control, fn, arg);
+}
+
+static uint64_t live_generation(void *ctx)
+{
+	struct api_live *l = ctx;
+
+	return control_generation(l->control);
+}
+
 static struct vip_info *live_read_vips(void *ctx, const char *vip, bool with_dips, size_t *n)
 {
 	struct api_live *l = ctx;
@@ -154,6 +168,8 @@ void api_backend_live(struct api_backend *b, struct api_live *live)
 	b->events = control_events(live->control);
 	b->ctx = live;
 	b->change = live_change;
+	b->look = live_look;
+	b->generation = live_generation;
 	b->read_vips = live_read_vips;
 	b->free_vips = vip_infos_free;
 	b->read_consistency = live_read_consistency;

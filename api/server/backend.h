@@ -47,6 +47,8 @@ struct api_backend {
 	struct api_info info;
 	struct events *events;
 	void (*change)(void *ctx, struct control_request *r);
+	void (*look)(void *ctx, void (*fn)(void *arg, struct control_view *view), void *arg);
+	uint64_t (*generation)(void *ctx);
 	struct vip_info *(*read_vips)(void *ctx, const char *vip, bool with_dips, size_t *n);
 	void (*free_vips)(struct vip_info *v, size_t n);
 	void (*read_consistency)(void *ctx, struct consistency *out);

@@ -20,7 +20,7 @@ static bool check_headers(const struct api_request *req, bool merge_patch,
 					 : "application/json";
 
 	if (req->body_too_large) {
-		problem_set(resp, 413, "at most %u bytes are read", BODY_MAX);
+		problem_set(resp, 413, "at most %zu bytes are read", request_body_max(req->target));
 		return false;
 	}
 	if (!req->body_len) {

@@ -15,7 +15,13 @@ MUST_CHECK bool codec_parse_vip(const json_t *body, const char *id, bool replace
 MUST_CHECK bool codec_parse_dip(const json_t *body, const char *id, bool replace,
 				struct dip_edit *out, struct field_errors *errors);
 
+/** parent + "/" + name, escaped as JSON pointers are. (RFC 6901) */
+void codec_pointer(char pointer[FIELD_POINTER_LEN], const char *parent, const char *name);
+
 /** The resources and what a change did; NULL without memory. Thread: any. */
 MUST_CHECK json_t *codec_print_vip(const struct vip_info *v);
 MUST_CHECK json_t *codec_print_dip(const struct dip_info *d);
+/** Only what can be written, and the id: the canonical form, always the same text for the same state. */
+MUST_CHECK json_t *codec_print_vip_conf(const struct vip_conf *c);
+MUST_CHECK json_t *codec_print_dip_conf(const struct dip_conf *c);
 MUST_CHECK json_t *codec_print_change(const struct change_info *c);

@@ -27,11 +27,11 @@ static const struct field *find_field(const struct field *table, const char *nam
 }
 
 /* parent + "/" + name with the two characters escaped that a JSON pointer reserves. (RFC 6901) */
-static void pointer_join(char pointer[64], const char *parent, const char *name)
+void codec_pointer(char pointer[FIELD_POINTER_LEN], const char *parent, const char *name)
 {
-	size_t n = (size_t)snprintf(pointer, 64, "%s/", parent);
+	size_t n = (size_t)snprintf(pointer, FIELD_POINTER_LEN, "%s/", parent);
 
-	for (; *name && n < 62; name++) {
+	for (; *name && n < FIELD_POINTER_LEN - 2; name++) {
 		if (*name == '~' || *name == '/') {
 			pointer[n++] = '~';
 			pointer[n++] = *name == '~' ? '0' : '1';
@@ -190,7 +190,7 @@ static void parse_field(const struct field *f, const json_t *v, const char *poin
 static void parse_object(const struct field *table, const json_t *object, const char *parent,
 			 struct parse *p)
 {
-	char pointer[64];
+	char pointer[FIELD_POINTER_LEN];
 	const char *name;
 	json_t *v;
 
@@ -198,7 +198,7 @@ static void parse_object(const struct field *table, const json_t *object, const 
 	{
 		const struct field *f = find_field(table, name);
 
-		pointer_join(pointer, parent, name);
+		codec_pointer(pointer, parent, name);
 		if (f)
 			parse_field(f, v, pointer, p);
 		else
@@ -207,7 +207,7 @@ static void parse_object(const struct field *table, const json_t *object, const 
 	for (const struct field *f = table; p->replace && f->name; f++) {
 		if (!f->required || json_object_get(object, f->name))
 			continue;
-		pointer_join(pointer, parent, f->name);
+		codec_pointer(pointer, parent, f->name);
 		field_errors_add(p->errors, pointer, "required", "it has no default");
 	}
 }
@@ -215,10 +215,10 @@ static void parse_object(const struct field *table, const json_t *object, const 
 /* The member bits of a pointer. */
 static uint32_t pointer_members(const struct field *table, const char *parent, const char *pointer)
 {
-	char own[64];
+	char own[FIELD_POINTER_LEN];
 
 	for (const struct field *f = table; f->name; f++) {
-		pointer_join(own, parent, f->name);
+		codec_pointer(own, parent, f->name);
 		if (!strcmp(own, pointer))
 			return f->member;
 		uint32_t m = f->nested ? pointer_members(f->nested, own, pointer) : 0;
@@ -230,10 +230,10 @@ static uint32_t pointer_members(const struct field *table, const char *parent, c
 
 static void report_saturated(const struct field *table, const char *parent, struct parse *p)
 {
-	char pointer[64];
+	char pointer[FIELD_POINTER_LEN];
 
 	for (const struct field *f = table; f->name; f++) {
-		pointer_join(pointer, parent, f->name);
+		codec_pointer(pointer, parent, f->name);
 		if (f->nested)
 			report_saturated(f->nested, pointer, p);
 		else if (f->member & p->saturated)
@@ -268,7 +268,7 @@ bool codec_parse_vip(const json_t *body, const char *id, bool replace, struct vi
 			  .defaults = (const char *)&defaults,
 			  .replace = replace,
 			  .errors = errors};
-	unsigned before = errors->n;
+	unsigned before = field_errors_count(errors);
 
 	vip_conf_defaults(&defaults.conf);
 	if (json_is_object(body))
@@ -276,7 +276,7 @@ bool codec_parse_vip(const json_t *body, const char *id, bool replace, struct vi
 	else
 		add_type_error(&p, "", "an object");
 	struct vip_edit edit = {.members = p.members, .conf = info.conf};
-	if (errors->n == before && !p.saturated) {
+	if (field_errors_count(errors) == before && !p.saturated) {
 		*out = edit;
 		return true;
 	}
@@ -298,7 +298,7 @@ bool codec_parse_dip(const json_t *body, const char *id, bool replace, struct di
 			  .defaults = (const char *)&defaults,
 			  .replace = replace,
 			  .errors = errors};
-	unsigned before = errors->n;
+	unsigned before = field_errors_count(errors);
 	struct vip_conf vip;
 
 	dip_conf_defaults(&defaults.conf);
@@ -307,7 +307,7 @@ bool codec_parse_dip(const json_t *body, const char *id, bool replace, struct di
 	else
 		add_type_error(&p, "", "an object");
 	struct dip_edit edit = {.members = p.members, .conf = info.conf};
-	if (errors->n == before) {
+	if (field_errors_count(errors) == before) {
 		*out = edit;
 		return true;
 	}

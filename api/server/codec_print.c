@@ -76,17 +76,19 @@ static json_t *print_drain(const char *at)
 			 print_time(d.deadline_s), "then", "cut");
 }
 
-static bool is_shown(const struct field *f, const char *info)
+static bool is_shown(const struct field *f, const char *info, bool desired)
 {
 	struct drain_info d;
 
+	if (desired)
+		return f->kind == K_ID || f->member;
 	if (f->kind != K_DRAIN)
 		return f->kind != K_CHANGE;
 	memcpy(&d, info + f->offset, sizeof(d));
 	return d.on;
 }
 
-static json_t *print_object(const struct field *table, const char *info);
+static json_t *print_object(const struct field *table, const char *info, bool desired);
 
 static json_t *print_field(const struct field *f, const char *info)
 {
@@ -103,7 +105,7 @@ static json_t *print_field(const struct field *f, const char *info)
 	case K_MAC:
 		return print_mac((const struct dip_conf *)(const void *)at);
 	case K_OBJECT:
-		return print_object(f->nested, info);
+		return print_object(f->nested, info, false);
 	case K_DRAIN:
 		return print_drain(at);
 	default:
@@ -111,12 +113,13 @@ static json_t *print_field(const struct field *f, const char *info)
 	}
 }
 
-static json_t *print_object(const struct field *table, const char *info)
+/* desired: only what can be written, and the id. */
+static json_t *print_object(const struct field *table, const char *info, bool desired)
 {
 	json_t *object = json_object();
 
 	for (const struct field *f = table; f->name; f++) {
-		if (!is_shown(f, info))
+		if (!is_shown(f, info, desired))
 			continue;
 		if (json_object_set_new(object, f->name, print_field(f, info))) {
 			json_decref(object);
@@ -128,12 +131,26 @@ static json_t *print_object(const struct field *table, const char *info)
 
 json_t *codec_print_vip(const struct vip_info *v)
 {
-	return print_object(vip_fields, (const char *)v);
+	return print_object(vip_fields, (const char *)v, false);
 }
 
 json_t *codec_print_dip(const struct dip_info *d)
 {
-	return print_object(dip_fields, (const char *)d);
+	return print_object(dip_fields, (const char *)d, false);
+}
+
+json_t *codec_print_vip_conf(const struct vip_conf *c)
+{
+	const struct vip_info info = {.conf = *c};
+
+	return print_object(vip_fields, (const char *)&info, true);
+}
+
+json_t *codec_print_dip_conf(const struct dip_conf *c)
+{
+	const struct dip_info info = {.conf = *c};
+
+	return print_object(dip_fields, (const char *)&info, true);
 }
 
 json_t *codec_print_change(const struct change_info *c)

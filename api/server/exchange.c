@@ -4,6 +4,16 @@
 
 #include "api/server/problem.h"
 
+size_t request_body_max(const char *target)
+{
+	static const char config[] = "/v1/config";
+	const char *rest = target + strlen(config);
+
+	if (strncmp(target, config, strlen(config)) != 0)
+		return BODY_MAX;
+	return *rest == '\0' || strchr("?:/", *rest) ? CONFIG_BODY_MAX : BODY_MAX;
+}
+
 const char *request_query(const struct api_request *req, const char *name)
 {
 	for (unsigned i = 0; i < req->n_query; i++)

@@ -10,6 +10,8 @@
 #define QUERY_MAX 8    /* parameters of one request */
 #define PATH_ARGS_MAX 2 /* {names} of one path */
 #define BODY_MAX (1u << 20)
+#define CONFIG_BODY_MAX (16u << 20) /* of /v1/config and what is below it */
+#define ETAG_LEN 36 /* 32 hexadecimal digits in quotes, and NUL */
 
 struct auth;
 
@@ -62,6 +64,9 @@ struct api_request {
 	const char *content_encoding;
 	const char *authorization;
 	const char *last_event_id;
+	const char *accept;
+	const char *if_match;
+	const char *if_none_match;
 	const struct api_peer *peer; /* where it comes from */
 	const struct cert_names *cert; /* NULL = no certificate came */
 	const char *body;
@@ -98,11 +103,16 @@ struct api_response {
 	struct api_stream stream; /* read != NULL: instead of body, of text_type */
 	char www_authenticate[80]; /* how to log in, with 401 and 403; "" = none */
 	uint32_t retry_after_s; /* 0 = none */
+	uint64_t generation;    /* for X-Generation; 0 = the published one */
+	char etag[ETAG_LEN];    /* "" = none */
 	char link[512];         /* "" = none */
 	char location[192];     /* "" = none */
 	char allow[64];         /* "" = none */
 	const char *cors_origin; /* the page that may read it; NULL = none but our own */
 };
+
+/** How large a body the target (with its query) takes. */
+size_t request_body_max(const char *target);
 
 /** Value of a query parameter, or NULL. */
 const char *request_query(const struct api_request *req, const char *name);

@@ -13,7 +13,8 @@ static const char *header(struct MHD_Connection *c, const char *name)
 /* Where one of these comes twice, another program on the way may believe the other one. */
 static const char *const once[] = {
 	"Host",		"Content-Length",   "Transfer-Encoding", "Origin",
-	"Content-Type", "Content-Encoding", "Authorization", "Last-Event-ID",
+	"Content-Type", "Content-Encoding", "Authorization",     "If-Match",
+	"If-None-Match", "Last-Event-ID",
 };
 
 struct headers_seen {
@@ -57,24 +58,24 @@ static bool head_is_clear(struct MHD_Connection *c, struct api_response *resp)
 
 /* A body that is announced to be too large is refused before it is sent where the client waits for
  * our word (Expect), or where reading it to the end would be too much. */
-static bool body_is_hopeless(struct MHD_Connection *c)
+static bool body_is_hopeless(struct MHD_Connection *c, size_t max)
 {
 	const char *length = header(c, "Content-Length");
 	unsigned long long n = length ? strtoull(length, NULL, 10) : 0;
 
-	return n > DRAIN_MAX || (n > BODY_MAX && header(c, "Expect"));
+	return n > max + DRAIN_MAX || (n > max && header(c, "Expect"));
 }
 
-bool head_accept(struct MHD_Connection *c, bool target_too_long, struct api_response *resp)
+bool head_accept(struct MHD_Connection *c, const char *target, struct api_response *resp)
 {
-	if (target_too_long) {
+	if (!target) {
 		problem_set(resp, 414, "at most %u bytes are read", TARGET_MAX);
 		return false;
 	}
 	if (!head_is_clear(c, resp))
 		return false;
-	if (body_is_hopeless(c)) {
-		problem_set(resp, 413, "at most %u bytes are read", BODY_MAX);
+	if (body_is_hopeless(c, request_body_max(target))) {
+		problem_set(resp, 413, "at most %zu bytes are read", request_body_max(target));
 		return false;
 	}
 	return true;

@@ -6,11 +6,11 @@
 #include "api/server/exchange.h"
 
 #define TARGET_MAX 8192u
-/* A body that is too large is read and thrown away up to this size, so that the client hears the
- * answer instead of a reset; beyond it the connection is cut. */
+/* So much more than a body may have is read and thrown away, so that the client hears the answer instead of a
+ * reset; beyond it the connection is cut. */
 #define DRAIN_MAX (16u << 20)
 
-/** True if the body may come; else the answer is set (400, 413, 414), after which the library closes the
+/** True if the body may come (target NULL: it was too long); else the answer is set (400, 413, 414), after which the library closes the
  *  connection. Thread: the connection's. */
-MUST_CHECK bool head_accept(struct MHD_Connection *c, bool target_too_long,
+MUST_CHECK bool head_accept(struct MHD_Connection *c, const char *target,
 			    struct api_response *resp);

@@ -7,6 +7,7 @@
 #include "api/server/http.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <microhttpd.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -129,9 +130,11 @@ static void on_completed(void *cls, struct MHD_Connection *c, void **context,
 /* Take a piece of the body; false to cut the connection. */
 static bool incoming_append(struct incoming *in, const char *data, size_t n)
 {
+	size_t max = request_body_max(in->target ? in->target : "");
+
 	in->total += n;
-	if (in->total > BODY_MAX)
-		return in->total <= DRAIN_MAX;
+	if (in->total > max)
+		return in->total <= max + DRAIN_MAX;
 	if (in->total > in->capacity) {
 		size_t capacity = in->capacity ? in->capacity : 4096;
 		while (capacity < in->total)
@@ -167,7 +170,7 @@ static struct MHD_Response *own_response(char *text, size_t len)
 
 static struct MHD_Response *make_response(struct api_response *resp)
 {
-	if (resp->status == 204)
+	if (resp->status == 204 || resp->status == 304)
 		return MHD_create_response_from_buffer(0, NULL, MHD_RESPMEM_PERSISTENT);
 	if (resp->text)
 		return own_response(resp->text, resp->text_len);
@@ -194,6 +197,25 @@ static const char *content_type(const struct api_response *resp)
 	if (resp->text_type && !resp->problem)
 		return resp->text_type;
 	return resp->problem ? "application/problem+json" : "application/json";
+}
+
+/* What the browser may let a page of another origin send and see. */
+static bool add_cors_headers(struct MHD_Response *r, const struct api_response *resp)
+{
+	static const char *const allow[][2] = {
+		{"Vary", "Origin"},
+		{"Access-Control-Allow-Methods", "GET, HEAD, PUT, PATCH, POST, DELETE"},
+		{"Access-Control-Allow-Headers", "Authorization, Content-Type, If-Match, If-None-Match"},
+		{"Access-Control-Expose-Headers",
+		 "ETag, Location, Retry-After, WWW-Authenticate, X-Generation"},
+		{"Access-Control-Max-Age", "600"},
+	};
+	bool ok = MHD_add_response_header(r, "Access-Control-Allow-Origin", resp->cors_origin) ==
+		  MHD_YES;
+
+	for (size_t i = 0; ok && i < ARRAY_LEN(allow); i++)
+		ok = MHD_add_response_header(r, allow[i][0], allow[i][1]) == MHD_YES;
+	return ok;
 }
 
 /* A stream on its way. Waiting for what comes next has no deadline, but each piece that was given
@@ -243,31 +265,12 @@ static struct MHD_Response *make_stream(struct http_listener *l, const struct in
 	return r;
 }
 
-/* What the browser may let a page of another origin send and see. */
-static bool add_cors_headers(struct MHD_Response *r, const struct api_response *resp)
-{
-	static const char *const allow[][2] = {
-		{"Vary", "Origin"},
-		{"Access-Control-Allow-Methods", "GET, HEAD, PUT, PATCH, POST, DELETE"},
-		{"Access-Control-Allow-Headers",
-		 "Authorization, Content-Type, If-Match, If-None-Match"},
-		{"Access-Control-Expose-Headers", "ETag, Location, Retry-After, WWW-Authenticate"},
-		{"Access-Control-Max-Age", "600"},
-	};
-	bool ok = MHD_add_response_header(r, "Access-Control-Allow-Origin", resp->cors_origin) ==
-		  MHD_YES;
-
-	for (size_t i = 0; ok && i < ARRAY_LEN(allow); i++)
-		ok = MHD_add_response_header(r, allow[i][0], allow[i][1]) == MHD_YES;
-	return ok;
-}
-
 static bool add_headers(struct MHD_Response *r, const struct api_response *resp)
 {
-	char seconds[16];
+	char number[24];
 	bool ok = true;
 
-	if (resp->status != 204)
+	if (resp->status != 204 && resp->status != 304)
 		ok = MHD_add_response_header(r, "Content-Type", content_type(resp)) == MHD_YES;
 	if (resp->cors_origin)
 		ok = ok && add_cors_headers(r, resp);
@@ -278,13 +281,17 @@ static bool add_headers(struct MHD_Response *r, const struct api_response *resp)
 				   MHD_YES;
 	if (resp->allow[0])
 		ok = ok && MHD_add_response_header(r, "Allow", resp->allow) == MHD_YES;
+	if (resp->etag[0])
+		ok = ok && MHD_add_response_header(r, "ETag", resp->etag) == MHD_YES;
+	snprintf(number, sizeof(number), "%" PRIu64, resp->generation);
+	ok = ok && MHD_add_response_header(r, "X-Generation", number) == MHD_YES;
 	if (resp->link[0])
 		ok = ok && MHD_add_response_header(r, "Link", resp->link) == MHD_YES;
 	if (resp->location[0])
 		ok = ok && MHD_add_response_header(r, "Location", resp->location) == MHD_YES;
 	if (resp->retry_after_s) {
-		snprintf(seconds, sizeof(seconds), "%u", resp->retry_after_s);
-		ok = ok && MHD_add_response_header(r, "Retry-After", seconds) == MHD_YES;
+		snprintf(number, sizeof(number), "%u", resp->retry_after_s);
+		ok = ok && MHD_add_response_header(r, "Retry-After", number) == MHD_YES;
 	}
 	return ok;
 }
@@ -292,6 +299,10 @@ static bool add_headers(struct MHD_Response *r, const struct api_response *resp)
 static enum MHD_Result send_response(struct http_listener *l, struct MHD_Connection *c,
 				     const struct incoming *in, struct api_response *resp)
 {
+	const struct api_backend *b = &l->server->api->backend;
+
+	if (!resp->generation)
+		resp->generation = b->generation(b->ctx);
 	struct MHD_Response *r =
 		resp->stream.read ? make_stream(l, in, &resp->stream) : make_response(resp);
 
@@ -325,10 +336,13 @@ static enum MHD_Result answer(struct http_listener *l, struct MHD_Connection *c,
 				  .content_encoding = header(c, "Content-Encoding"),
 				  .authorization = header(c, "Authorization"),
 				  .last_event_id = header(c, "Last-Event-ID"),
+				  .accept = header(c, "Accept"),
+				  .if_match = header(c, "If-Match"),
+				  .if_none_match = header(c, "If-None-Match"),
 				  .peer = &l->peers[in - l->incoming],
 				  .body = in->body,
 				  .body_len = in->len,
-				  .body_too_large = in->total > BODY_MAX};
+				  .body_too_large = in->total > request_body_max(in->target)};
 	struct api_response resp = {.status = 500};
 	struct cert_names names;
 	bool asks = !strcmp(method, "GET") || !strcmp(method, "HEAD");
@@ -359,7 +373,7 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *c, const cha
 	if (!in->seen) {
 		struct api_response resp = {.status = 500};
 		in->seen = true;
-		if (head_accept(c, in->target_too_long, &resp))
+		if (head_accept(c, in->target_too_long ? NULL : in->target, &resp))
 			return MHD_YES;
 		enter_phase(l, in, CONNECTION_ANSWERING);
 		return send_response(l, c, in, &resp);
@@ -454,12 +468,11 @@ int http_check(const struct http_server *s, struct auth *auth, struct error *err
 	for (unsigned i = 0; i < s->n; i++) {
 		const struct listener *l = &s->listeners[i].socket;
 		if (!l->is_unix && !l->loopback && !auth_asks(auth))
-			return error_set(
-				err, -EACCES,
-				"--listen %s: not a loopback address, and no token exists "
-				"that could be asked for: make one by concuryd --init-token, "
-				"or give a --token-file",
-				l->text);
+			return error_set(err, -EACCES,
+					 "--listen %s: not a loopback address, and no token exists "
+					 "that could be asked for: make one by concuryd --init-token, "
+					 "or give a --token-file",
+					 l->text);
 	}
 	return 0;
 }

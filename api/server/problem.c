@@ -13,7 +13,9 @@ static const struct {
 	{403, "forbidden", "The client may not do this"},
 	{404, "not-found", "There is no such resource"},
 	{405, "method-not-allowed", "The resource does not have this method"},
+	{406, "not-acceptable", "The resource has no form of these media types"},
 	{409, "conflict", "The request conflicts with the current state"},
+	{412, "precondition-failed", "What is there is not what the request expects"},
 	{413, "too-large", "The body is too large"},
 	{414, "target-too-long", "The request line is too long"},
 	{415, "unsupported-media-type", "The body's media type is not served here"},
@@ -86,7 +88,9 @@ void problem_add_errors(struct api_response *resp, const struct field_errors *er
 		json_decref(list);
 		list = NULL;
 	}
-	if (json_object_set_new(resp->body, "errors", list)) {
+	if (json_object_set_new(resp->body, "errors", list) ||
+	    (errors->n_more &&
+	     json_object_set_new(resp->body, "errors_omitted", json_integer(errors->n_more)))) {
 		json_decref(resp->body);
 		resp->body = NULL;
 	}

@@ -16,6 +16,11 @@ void dip_put(struct api_request *req, struct api_response *resp);
 void dip_patch(struct api_request *req, struct api_response *resp);
 void dip_delete(struct api_request *req, struct api_response *resp);
 
+void config_get(struct api_request *req, struct api_response *resp);
+void config_put(struct api_request *req, struct api_response *resp);
+void config_batch_post(struct api_request *req, struct api_response *resp);
+void limits_get(struct api_request *req, struct api_response *resp);
+
 void flows_list(struct api_request *req, struct api_response *resp);
 
 void agents_list(struct api_request *req, struct api_response *resp);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <strings.h>
 
+#include "api/server/accept.h"
 #include "api/server/auth.h"
 #include "api/server/problem.h"
 
@@ -213,7 +214,11 @@ static void dispatch(const struct route *routes, size_t n, char *target, struct 
 		problem_add_errors(resp, &errors);
 		return;
 	}
-	route->handle(req, resp);
+	const char *type = accept_route_type(route->path);
+	if (!accept_allows(req->accept, type))
+		problem_set(resp, 406, "the resource is %s", type);
+	else
+		route->handle(req, resp);
 }
 
 void router_dispatch(const struct route *routes, size_t n, struct api_request *req,

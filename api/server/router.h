@@ -18,7 +18,7 @@ extern const struct route api_routes[];
 extern const size_t api_n_routes;
 
 /** Find the route of req, fill its path_args and query, and call its handler if the client may; or
- *  answer 400, 401, 403, 404, 405 or 429. Thread: any. */
+ *  answer 400, 401, 403, 404, 405, 406 or 429. Thread: any. */
 void router_dispatch(const struct route *routes, size_t n, struct api_request *req,
 		     struct api_response *resp);
 

@@ -1,14 +1,31 @@
 #include "api/server/body.h"
 #include "api/server/change.h"
 #include "api/server/codec.h"
+#include "api/server/precondition.h"
 #include "api/server/problem.h"
 #include "api/server/resources.h"
+
+static bool tag_list(const struct vip_info *vips, size_t n, char tag[ETAG_LEN])
+{
+	struct etag e;
+
+	etag_begin(&e);
+	for (size_t i = 0; i < n; i++)
+		etag_add_vip(&e, &vips[i].conf, vips[i].deleting);
+	return etag_end(&e, tag);
+}
 
 void vips_list(struct api_request *req, struct api_response *resp)
 {
 	const struct api_backend *b = &req->api->backend;
+	char tag[ETAG_LEN];
 	size_t n = 0;
 	struct vip_info *vips = b->read_vips(b->ctx, NULL, false, &n);
+
+	if (tag_list(vips, n, tag) && precondition_not_modified(req, tag, resp)) {
+		b->free_vips(vips, n);
+		return;
+	}
 	json_t *items = json_array();
 
 	for (size_t i = 0; items && i < n; i++) {
@@ -24,29 +41,31 @@ void vips_list(struct api_request *req, struct api_response *resp)
 void vip_get(struct api_request *req, struct api_response *resp)
 {
 	const struct api_backend *b = &req->api->backend;
+	char tag[ETAG_LEN];
 	size_t n = 0;
 	struct vip_info *vips = b->read_vips(b->ctx, req->path_args[0], false, &n);
 
-	if (n)
+	if (n && !(etag_of_vip(&vips->conf, vips->deleting, tag) &&
+		   precondition_not_modified(req, tag, resp)))
 		response_json(resp, 200, codec_print_vip(&vips[0]));
-	else
+	else if (!n)
 		problem_set(resp, 404, "no VIP has the id '%s'", req->path_args[0]);
 	b->free_vips(vips, n);
 }
 
 static void vip_write(struct api_request *req, struct api_response *resp, enum control_op op)
 {
-	struct control_request r;
+	struct change_call c;
 	struct field_errors errors = {.n = 0};
 	bool patch = op == OP_VIP_PATCH;
 
-	if (!change_init(req, op, &r, resp))
+	if (!change_init(req, op, &c, resp))
 		return;
 	json_t *body = body_parse(req, patch, resp);
 	if (!body)
 		return;
-	if (codec_parse_vip(body, r.vip, !patch, &r.vip_edit, &errors))
-		change_run(req, &r, resp);
+	if (codec_parse_vip(body, c.r.vip, !patch, &c.r.vip_edit, &errors))
+		change_run(&c, resp);
 	else
 		change_refuse(resp, &errors);
 	json_decref(body);
@@ -65,18 +84,18 @@ void vip_patch(struct api_request *req, struct api_response *resp)
 void vip_delete(struct api_request *req, struct api_response *resp)
 {
 	const struct api_backend *b = &req->api->backend;
-	struct control_request r;
+	struct change_call c;
 	size_t n = 0;
 
-	if (!change_init(req, OP_VIP_DELETE, &r, resp))
+	if (!change_init(req, OP_VIP_DELETE, &c, resp))
 		return;
 	/* What it was, for the answer: of a VIP that is gone control tells nothing. */
-	struct vip_info *was = b->read_vips(b->ctx, r.vip, false, &n);
+	struct vip_info *was = b->read_vips(b->ctx, c.r.vip, false, &n);
 	if (n)
-		r.vip_info = (struct vip_info){.conf = was->conf,
-					       .packets = was->packets,
-					       .bytes = was->bytes,
-					       .deleting = true};
+		c.r.vip_info = (struct vip_info){.conf = was->conf,
+						 .packets = was->packets,
+						 .bytes = was->bytes,
+						 .deleting = true};
 	b->free_vips(was, n);
-	change_run(req, &r, resp);
+	change_run(&c, resp);
 }

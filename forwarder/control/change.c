@@ -176,8 +176,8 @@ static void answer_all(struct run *run, int rc, const struct error *err)
 	}
 }
 
-/* Flows have opened that a new VIP would take over, and a commit has been made. All is asked for anew,
- * and looked at with these flows in sight. */
+/* Flows have opened that a new VIP would take over, and a commit has been made. All is asked for
+ * anew, and looked at with these flows in sight. */
 static void ask_again(struct run *run)
 {
 	struct queued_change *list = NULL;
@@ -212,8 +212,8 @@ static void publish_run(struct run *run)
 		batch_destroy(c, &run->b);
 }
 
-/* A request that is refused now may have been committed before flows opened that forbid it: the disk must
- * not know it any more when it is answered. */
+/* A request that is refused now may have been committed before flows opened that forbid it: the
+ * disk must not know it any more when it is answered. */
 static void heal_disk(struct run *run)
 {
 	struct control *c = run->c;
@@ -231,8 +231,7 @@ static void heal_disk(struct run *run)
 
 bool control_run_changes(struct control *c)
 {
-	struct run run = {
-		.c = c, .next_dip_uid = c->next_dip_uid, .next_vip_uid = c->next_vip_uid};
+	struct run run = {.c = c, .next_dip_uid = c->next_dip_uid, .next_vip_uid = c->next_vip_uid};
 	struct queued_change *list = take_changes(c);
 
 	if (!list)

@@ -4,12 +4,12 @@
  * Why a request may have to wait for the next batch. What leaves with a batch is given up, or kept
  * after all, only at the swap, when it is certain whether a flow has opened on it meanwhile. A
  * request that builds on its absence, in the same batch, could then not be answered truly. The same
- * is so the other way round: what one request has made must be there when it is answered, so another
- * one must not take it away in the same batch. Within one transaction neither is a question: all its
- * edits are answered together; a DELETE without force only begins a drain, which later edits see and
- * may end, and whether what drains can leave at once is looked at after the last edit; a DELETE with
- * force cuts whatever may open until the swap. A DIP that is made again under the same name is
- * another one, with another index: the old index leaves with the publish. */
+ * is so the other way round: what one request has made must be there when it is answered, so
+ * another one must not take it away in the same batch. Within one transaction neither is a
+ * question: all its edits are answered together; a DELETE without force only begins a drain, which
+ * later edits see and may end, and whether what drains can leave at once is looked at after the
+ * last edit; a DELETE with force cuts whatever may open until the swap. A DIP that is made again
+ * under the same name is another one, with another index: the old index leaves with the publish. */
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -56,9 +56,12 @@ static void name_edit(struct change *x, enum control_status status, const char *
 static void name_edit(struct change *x, enum control_status status, const char *fmt, va_list ap)
 {
 	static const char *const codes[] = {
-		[CONTROL_NOT_FOUND] = "not_found",     [CONTROL_CONFLICT] = "conflict",
-		[CONTROL_INVALID] = "invalid",	       [CONTROL_UNAVAILABLE] = "unavailable",
-		[CONTROL_PRECONDITION] = "precondition", [CONTROL_NO_STORAGE] = "no_storage",
+		[CONTROL_NOT_FOUND] = "not_found",
+		[CONTROL_CONFLICT] = "conflict",
+		[CONTROL_INVALID] = "invalid",
+		[CONTROL_UNAVAILABLE] = "unavailable",
+		[CONTROL_PRECONDITION] = "precondition",
+		[CONTROL_NO_STORAGE] = "no_storage",
 		[CONTROL_FAILED] = "failed",
 	};
 	char detail[sizeof(x->r->detail)];

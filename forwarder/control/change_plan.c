@@ -1,5 +1,5 @@
-/* A dry run: what a change would come to. The versions are planned as for a publish, with the flows that are
- * known now, and thrown away. */
+/* A dry run: what a change would come to. The versions are planned as for a publish, with the flows
+ * that are known now, and thrown away. */
 #include <errno.h>
 #include <stdlib.h>
 

@@ -41,10 +41,9 @@ static bool collides_with(struct change *x, const struct vip_conf *conf, struct 
 
 	if (vip_match_equal(&conf->match, &other->conf.match)) {
 		field_errors_add(&x->r->errors, "/address", "duplicate",
-				 "VIP \"%s\" has this address, port and protocol%s",
-				 other->conf.id, other->deleting ? " while it drains" : "");
-		edit_refuse(x, CONTROL_CONFLICT,
-			    "another VIP has this address, port and protocol");
+				 "VIP \"%s\" has this address, port and protocol%s", other->conf.id,
+				 other->deleting ? " while it drains" : "");
+		edit_refuse(x, CONTROL_CONFLICT, "another VIP has this address, port and protocol");
 		return true;
 	}
 	if (x->e->force || !takes_over(&conf->match, &other->conf.match))
@@ -55,8 +54,9 @@ static bool collides_with(struct change *x, const struct vip_conf *conf, struct 
 		return false;
 	field_errors_add(&x->r->errors, "/address", "overlap",
 			 "VIP \"%s\" overlaps and has %u known flows", other->conf.id, v->flows.n);
-	edit_refuse(x, CONTROL_CONFLICT,
-		    "connections of an overlapping VIP could move (force=true does it all the same)");
+	edit_refuse(
+		x, CONTROL_CONFLICT,
+		"connections of an overlapping VIP could move (force=true does it all the same)");
 	return true;
 }
 
@@ -178,9 +178,8 @@ static void tell_edited(const struct change *x, const struct vip_version *next,
 {
 	if (next->deleting || (before && vip_conf_equal(before, &next->conf)))
 		return;
-	edit_tell(x, &(struct control_seen){.vip = next->conf.id,
-					    .vip_before = before,
-					    .vip_after = &next->conf});
+	edit_tell(x, &(struct control_seen){
+			     .vip = next->conf.id, .vip_before = before, .vip_after = &next->conf});
 	if (!before)
 		tell_dips(x, next, true, false);
 }

@@ -1,5 +1,5 @@
-/* The desired state as callbacks see it: published versions, or, while a batch is put together, what it
- * will make of them. */
+/* The desired state as callbacks see it: published versions, or, while a batch is put together,
+ * what it will make of them. */
 #include "control/transaction.h"
 
 #include <stdlib.h>
@@ -72,8 +72,8 @@ bool control_view_failed(const struct control_view *view)
 
 bool control_view_find(struct control_view *view, const char *id, struct control_view_vip *out)
 {
-	const struct vip_runtime *v = view->b ? batch_find_vip(view->c, view->b, id)
-					      : control_find_vip(view->c, id);
+	const struct vip_runtime *v =
+		view->b ? batch_find_vip(view->c, view->b, id) : control_find_vip(view->c, id);
 
 	if (v)
 		fill(out, seen_version(view, v));

@@ -37,7 +37,7 @@ struct traffic_counter {
 	_Atomic uint64_t bytes;
 };
 
-#define DIP_COUNTERS_MAX SIM_SIZE(65536, 1024) /* dip_view.counter is below this */
+#define DIP_COUNTERS_MAX SIM_SIZE(131072, 1024) /* dip_view.counter is below this */
 
 /** All counters of one worker. dips is a hugemem array of DIP_COUNTERS_MAX. Counters only grow; who
  *  takes over a DIP counter subtracts what it found (control does). */

@@ -49,11 +49,11 @@ def walk(node, path=""):
 
 
 TYPES = {"string": str, "integer": int, "boolean": bool, "object": dict, "array": list,
-         "null": type(None)}
+         "null": type(None), "number": (int, float)}
 
 
 def is_type(value, name):
-    return isinstance(value, TYPES[name]) and not (name == "integer" and isinstance(value, bool))
+    return isinstance(value, TYPES[name]) and not (name in ("integer", "number") and isinstance(value, bool))
 
 
 def faults_of(value, schema, at=""):
@@ -267,6 +267,26 @@ def counter_faults():
 NOT_JSON = {"/metrics": "text/plain", "/v1/events": "text/event-stream"}
 
 
+def problem_faults():
+    """The stable types of problems are those of the program."""
+    kinds = re.search(r"} kinds\[\] = \{(.*?)\n\};", read("api/server/problem.c"), re.S).group(1)
+    real = {f"/problems/{slug}" for slug in re.findall(r'\{\d+, "([a-z-]+)"', kinds)}
+    yield from differ("types of problems", set(schema("Problem")["properties"]["type"]["enum"]), real)
+
+
+def type_faults():
+    body = re.search(r"others\[\] = \{(.*?)\n\};", read("api/server/accept.c"), re.S).group(1)
+    real = dict(re.findall(r'\{"([^"]+)", "([^"]+)"\}', body))
+    for path, type_ in NOT_JSON.items():
+        if path not in real or not type_.startswith(real[path]):
+            yield f"{path} answers {type_}, which an Accept header must name as {real.get(path)}"
+
+
+def limit_faults():
+    body = re.search(r"limits\[\] = \{(.*?)\n\t\};", read("api/server/limits.c"), re.S).group(1)
+    yield from differ("limits", properties("Limits"), set(re.findall(r'\{"(\w+)",', body)))
+
+
 def operation_faults():
     seen = set()
     for path, item in doc["paths"].items():
@@ -280,7 +300,7 @@ def operation_faults():
                 wanted = "application/json" if status[0] == "2" else "application/problem+json"
                 if status == "200":
                     wanted = NOT_JSON.get(path, wanted)
-                if list(content) != [wanted]:
+                if list(content) != ([] if status == "304" else [wanted]):
                     yield f"{method} {path} {status}: {list(content)}, not {wanted}"
 
 
@@ -293,5 +313,8 @@ check("operations are named once and answer JSON", operation_faults())
 check("paths, methods and query parameters are those of the router", route_faults())
 check("members and words are those of the codec and the model", member_faults())
 check("limits and defaults are those of the model", number_faults())
+check("types of problems are those of the program", problem_faults())
+check("what answers something else than JSON says so", type_faults())
+check("the limits are those of the program", limit_faults())
 check("counters and drop reasons are those of the program", counter_faults())
 sys.exit(1 if failures else 0)

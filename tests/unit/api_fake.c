@@ -81,6 +81,20 @@ static void change(void *ctx, struct control_request *r)
 	atomic_fetch_sub(&api_fake.n_changes_now, 1);
 }
 
+/* Nothing to be seen: the configuration as a whole is tested with a real control. */
+static void look(void *ctx, void (*fn)(void *arg, struct control_view *view), void *arg)
+{
+	(void)ctx;
+	(void)fn;
+	(void)arg;
+}
+
+static uint64_t generation(void *ctx)
+{
+	(void)ctx;
+	return 41;
+}
+
 static struct vip_info *read_vips(void *ctx, const char *vip, bool with_dips, size_t *n)
 {
 	(void)ctx;
@@ -332,6 +346,8 @@ void api_fake_context(struct api_context *api)
 			 .queues = queues},
 		.events = events,
 		.change = change,
+		.look = look,
+		.generation = generation,
 		.read_vips = read_vips,
 		.free_vips = free_vips,
 		.read_consistency = read_consistency,

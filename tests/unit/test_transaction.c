@@ -1,5 +1,5 @@
-/* Transactions: all or nothing, with one publish, against a naive model; dry runs, which leave nothing;
- * changes that ask for what is there already; and preconditions. */
+/* Transactions: all or nothing, with one publish, against a naive model; dry runs, which leave
+ * nothing; changes that ask for what is there already; and preconditions. */
 #include <check.h>
 #include <errno.h>
 #include <stdio.h>
@@ -216,7 +216,8 @@ static void compare(const struct model *m)
 			const struct dip_version *dv = vip_version_dip(rt->now, dip);
 			expect((dv != NULL) == md->exists);
 			here += dv != NULL;
-			expect(!dv || (dv->conf.weight == md->weight && dv->deleting == md->deleting));
+			expect(!dv ||
+			       (dv->conf.weight == md->weight && dv->deleting == md->deleting));
 		}
 		expect(rt->now->n_dips == here);
 		for (unsigned i = 0; i < rt->n_dips; i++)
@@ -273,7 +274,8 @@ static void check_flows(const struct model *m)
 	world_settle(w);
 }
 
-/* A forced deletion with a creation of the same name after it makes another one, without the flows. */
+/* A forced deletion with a creation of the same name after it makes another one, without the flows.
+ */
 static void forget_cut(const struct script *s)
 {
 	for (unsigned k = 0; k < s->n; k++) {
@@ -345,7 +347,8 @@ static void random_transaction(struct model *m, struct prng *rng)
 	}
 	bool done = ok && !s->t.dry_run && status <= CONTROL_ACCEPTED;
 	if (done) {
-		expect(w->n_commits - n_commits <= 1 && control_generation(w->control) - generation <= 1);
+		expect(w->n_commits - n_commits <= 1 &&
+		       control_generation(w->control) - generation <= 1);
 		forget_cut(s);
 		*m = next;
 		model_settle(m);
@@ -441,8 +444,8 @@ START_TEST(one_edit_after_another_in_one_publish)
 	ck_assert_uint_eq(b1->conf.address.b[15], 99);
 	ck_assert_uint_ne(b1->index, index);
 	ck_assert(!control_find_vip(w->control, "tmp"));
-	ck_assert_uint_eq(vip_version_dip(control_find_vip(w->control, "more")->now, "d1")->conf.weight,
-			  5);
+	ck_assert_uint_eq(
+		vip_version_dip(control_find_vip(w->control, "more")->now, "d1")->conf.weight, 5);
 	ck_assert_int_eq(s->edits[2].status, CONTROL_CREATED);
 	ck_assert_uint_eq(s->edits[2].dip_conf->weight, 2);
 	ck_assert_int_eq(s->edits[5].status, CONTROL_OK);
@@ -678,8 +681,8 @@ static enum control_status check_weight(void *ctx, struct control_view *view,
 	return d->weight == e->weight ? CONTROL_OK : CONTROL_PRECONDITION;
 }
 
-/* Requests that wait together see what the ones before them will have made: of ten that all read the same
- * weight, one goes through. */
+/* Requests that wait together see what the ones before them will have made: of ten that all read
+ * the same weight, one goes through. */
 START_TEST(waiting_together_loses_no_update)
 {
 	enum { N = 10 };
@@ -721,8 +724,8 @@ static void open_taken_flow(struct world *world)
 	ck_assert_uint_eq(world_tcp(world, 0, 1, FRAMES_SYN, 0), 1);
 }
 
-/* A flow that a new VIP would take over opens after the commit: nothing of the transaction stays, in memory
- * or on disk, and that is so too where the disk fails just then. */
+/* A flow that a new VIP would take over opens after the commit: nothing of the transaction stays,
+ * in memory or on disk, and that is so too where the disk fails just then. */
 START_TEST(a_takeover_undoes_the_whole_transaction)
 {
 	struct script *s = script_new();
@@ -731,8 +734,7 @@ START_TEST(a_takeover_undoes_the_whole_transaction)
 	struct control_request any = {.op = OP_VIP_PUT, .vip = "any"};
 	vip_conf_defaults(&any.vip_edit.conf);
 	any.vip_edit.members = VIP_M_ADDRESS | VIP_M_PORT | VIP_M_PROTOCOL;
-	any.vip_edit.conf.match =
-		(struct vip_match){frames_ip(WORLD_VIP_ADDRESS), 0, VIP_TCP};
+	any.vip_edit.conf.match = (struct vip_match){frames_ip(WORLD_VIP_ADDRESS), 0, VIP_TCP};
 	ck_assert_int_eq(world_request(w, &any)->status, CONTROL_CREATED);
 	world_put_dip(w, "any", 1, 10, CONTROL_CREATED);
 	add_weight(s, "any", "b1", 3);
@@ -775,8 +777,7 @@ START_TEST(a_takeover_is_undone_on_disk_once_it_writes_again)
 	struct control_request any = {.op = OP_VIP_PUT, .vip = "any"};
 	vip_conf_defaults(&any.vip_edit.conf);
 	any.vip_edit.members = VIP_M_ADDRESS | VIP_M_PORT | VIP_M_PROTOCOL;
-	any.vip_edit.conf.match =
-		(struct vip_match){frames_ip(WORLD_VIP_ADDRESS), 0, VIP_TCP};
+	any.vip_edit.conf.match = (struct vip_match){frames_ip(WORLD_VIP_ADDRESS), 0, VIP_TCP};
 	ck_assert_int_eq(world_request(w, &any)->status, CONTROL_CREATED);
 	world_put_dip(w, "any", 1, 10, CONTROL_CREATED);
 	w->on_submit = fail_after;
@@ -910,8 +911,8 @@ START_TEST(the_log_goes_with_the_change)
 	s->t.ctx = NULL;
 	ck_assert_int_eq(run(s), CONTROL_FAILED);
 	ck_assert_uint_eq(n_entries, 0);
-	ck_assert_uint_eq(vip_version_dip(control_find_vip(w->control, "web")->now, "b1")->conf.weight,
-			  11);
+	ck_assert_uint_eq(
+		vip_version_dip(control_find_vip(w->control, "web")->now, "b1")->conf.weight, 11);
 	w->on_submit = NULL;
 	script_free(s);
 	end();

@@ -1,0 +1,86 @@
+/* The text is put together piece by piece, not as one document: there may be a hundred thousand
+ * edits, and the control thread waits. */
+#include "api/server/scribe.h"
+
+#include <stdlib.h>
+
+#include "api/server/codec.h"
+
+static void append(struct scribe *s, const char *text)
+{
+	size_t n = text ? strlen(text) : 0;
+
+	if (s->failed || !text) {
+		s->failed = true;
+		return;
+	}
+	if (s->len + n + 1 > s->capacity) {
+		size_t capacity = (s->len + n + 1) * 2;
+		char *grown = realloc(s->text, capacity);
+		if (!grown) {
+			s->failed = true;
+			return;
+		}
+		s->text = grown;
+		s->capacity = capacity;
+	}
+	memcpy(s->text + s->len, text, n + 1);
+	s->len += n;
+}
+
+static void append_body(struct scribe *s, const char *name, json_t *body)
+{
+	char *text = body ? json_dumps(body, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
+
+	json_decref(body);
+	append(s, name);
+	append(s, text);
+	free(text);
+}
+
+static json_t *vip_body(const struct vip_conf *c)
+{
+	return c ? codec_print_vip_conf(c) : json_null();
+}
+
+static json_t *dip_body(const struct dip_conf *c)
+{
+	return c ? codec_print_dip_conf(c) : json_null();
+}
+
+void scribe_free(struct scribe *s)
+{
+	free(s->text);
+	*s = (struct scribe){.text = NULL};
+}
+
+void scribe_begin(struct scribe *s)
+{
+	s->len = 0;
+	s->n = 0;
+	s->failed = false;
+}
+
+/* Ids need no escapes. */
+void scribe_edited(struct scribe *s, const struct control_seen *seen)
+{
+	append(s, s->n++ ? ",{\"path\":\"/v1/vips/" : "[{\"path\":\"/v1/vips/");
+	append(s, seen->vip);
+	if (seen->dip) {
+		append(s, "/dips/");
+		append(s, seen->dip);
+		append_body(s, "\",\"before\":", dip_body(seen->dip_before));
+		append_body(s, ",\"after\":", dip_body(seen->dip_after));
+	} else {
+		append_body(s, "\",\"before\":", vip_body(seen->vip_before));
+		append_body(s, ",\"after\":", vip_body(seen->vip_after));
+	}
+	append(s, seen->draining ? ",\"draining\":true}" : "}");
+}
+
+const char *scribe_text(struct scribe *s, unsigned *n_edits)
+{
+	*n_edits = s->n;
+	append(s, s->n ? "]" : "[]");
+	return s->failed ? NULL : s->text;
+}
