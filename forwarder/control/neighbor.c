@@ -395,9 +395,8 @@ void neighbor_get(const struct neighbor *n, const struct ip_addr *a, struct next
 
 	while (t && !ip_addr_equal(&t->address, a))
 		t = t->next;
-	assert(t);
-	*hop = t->shown;
-	*has_route = t->has_route;
+	*hop = t ? t->shown : (struct next_hop){.resolved = false};
+	*has_route = t && t->has_route;
 }
 
 /* --- for control ---------------------------------------------------------------------------------

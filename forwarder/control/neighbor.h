@@ -29,7 +29,8 @@ int neighbor_fd(const struct neighbor *n);
 MUST_CHECK int neighbor_watch(struct neighbor *n, const struct ip_addr *a);
 void neighbor_unwatch(struct neighbor *n, const struct ip_addr *a);
 
-/** What is known of a watched address now (resolved = false if nothing; with a static MAC the
+/** What is known of a watched address now (nothing of one that is not watched, which a dry run asks for;
+ * resolved = false if nothing; with a static MAC the
  * caller puts it in itself: has_route tells whether ifindex, src_mac and mtu are valid). What was
  * resolved stays so for up to 4 s while the kernel has no entry or no route, and no longer once it
  * has probed in vain or its route says that packets may not go there. */

@@ -184,6 +184,12 @@ END_TEST
 
 START_TEST(test_counted)
 {
+	struct ip_addr never = address("10.0.0.2");
+	struct next_hop hop = {.resolved = true};
+	bool has_route = true;
+
+	neighbor_get(nb, &never, &hop, &has_route);
+	ck_assert(!has_route && !hop.resolved);
 	watch("10.0.0.2");
 	watch("10.0.0.2");
 	expect("10.0.0.2", RESOLVED, 3000);
