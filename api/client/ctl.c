@@ -45,11 +45,11 @@ int main(int argc, char **argv)
 
 	open_standard_descriptors();
 	signal(SIGPIPE, SIG_IGN); /* a short write is found out at the end */
-	if (argc > 1 && !strcmp(argv[1], "--version")) {
+	if (ctl_args_parse(argc, argv, &call, &err)) {
+		code = ctl_complain(CTL_USAGE, "%s", err.message);
+	} else if (ctl_option(&call, OPT_VERSION)) {
 		puts("concuryctl " CONCURY_VERSION);
 		code = CTL_OK;
-	} else if (ctl_args_parse(argc, argv, &call, &err)) {
-		code = ctl_complain(CTL_USAGE, "%s", err.message);
 	} else if (ctl_option(&call, OPT_HELP) || !call.command) {
 		ctl_help_print(&call, ctl_option(&call, OPT_HELP) ? stdout : stderr);
 		code = ctl_option(&call, OPT_HELP) ? CTL_OK : CTL_USAGE;

@@ -41,6 +41,7 @@ enum ctl_exit {
 	X(OUTPUT, "output", 'o', "FORMAT", "table json",                                           \
 	  "table, for people, or json: the API's answer as it is")                                 \
 	X(YES, "yes", 'y', NULL, "", "do not ask before what cannot be undone")                    \
+	X(VERSION, "version", 0, NULL, "", "print the version")                                    \
 	X(HELP, "help", 'h', NULL, "", "help on the program or the command")                       \
 	X(DRY_RUN, "dry-run", 'n', NULL, "", "only say what would change")                         \
 	X(IF_MATCH, "if-match", 0, "ETAG", "",                                                     \
@@ -57,6 +58,7 @@ enum ctl_exit {
 	X(VIP, "vip", 0, "VIP", "", "only of this VIP")                                            \
 	X(DIP, "dip", 0, "DIP", "", "only of this DIP")                                            \
 	X(CLIENT, "client", 0, "ADDRESS", "", "only of this client")                               \
+	X(PINNED, "pinned", 0, NULL, "", "only those that are not where their hash says")          \
 	X(STATE, "state", 0, "STATE", "half_open established closing unproven",                    \
 	  "only in this state")                                                                    \
 	X(LIMIT, "limit", 0, "N", "", "at most so many (100)")                                     \

@@ -177,9 +177,10 @@ int ctl_args_parse(int argc, char *const *argv, struct ctl_call *out, struct err
 	}
 	if (rc)
 		return rc;
-	if (!ctl_option(&c, OPT_HELP) && c.command)
+	bool asks_itself = ctl_option(&c, OPT_HELP) || ctl_option(&c, OPT_VERSION);
+	if (!asks_itself && c.command)
 		rc = check_arguments(&c, err);
-	else if (!ctl_option(&c, OPT_HELP) && c.n_args)
+	else if (!asks_itself && c.n_args)
 		rc = error_set(err, -EINVAL, "%s: which one? (see concuryctl %s --help)", c.args[0],
 			       c.args[0]);
 	if (!rc)

@@ -77,8 +77,7 @@ int ctl_confirm(const struct ctl *c, const char *fmt, ...)
 	if (c->yes)
 		return CTL_OK;
 	if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO))
-		return ctl_complain(CTL_USAGE, "this cannot be undone: --yes is needed where "
-					       "nobody can be asked");
+		return ctl_complain(CTL_USAGE, "--yes is needed where nobody can be asked");
 	fflush(c->out);
 	va_start(ap, fmt);
 	vfprintf(stderr, fmt, ap);

@@ -1,6 +1,7 @@
 #include "api/client/ctl_change.h"
 
 #include "api/client/ctl_members.h"
+#include "api/client/ctl_plan.h"
 #include "api/client/ctl_table.h"
 
 json_t *ctl_change_body(const struct ctl_call *call, unsigned first)
@@ -27,7 +28,6 @@ static void print_count(struct ctl *c, const json_t *object, const char *name, c
 		fprintf(c->out, ", %lld %s", number(object, name), text);
 }
 
-/* The shares that a dry run foretells, if it does. */
 static void print_change(struct ctl *c, const json_t *change)
 {
 	char pause[32], build[32];
@@ -66,6 +66,8 @@ int ctl_change(struct ctl *c, const struct ctl_call *call, struct ctl_request *r
 		if (json_object_get(a.json, "change"))
 			print_change(c, json_object_get(a.json, "change"));
 		fputc('\n', c->out);
+		if (json_object_get(a.json, "plan"))
+			ctl_plan_print(c, json_object_get(a.json, "plan"));
 	}
 	ctl_answer_free(&a);
 	return rc;

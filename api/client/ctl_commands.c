@@ -38,12 +38,41 @@ const struct ctl_command ctl_commands[] = {
 	{"dip", "cancel", "VIP DIP", "OVERRIDE_HOLD", "Let a DIP that drains stay.", NULL,
 	 ctl_dip_cancel},
 
+	{"config", "get", "", "", "The whole configuration, as a file that can be applied.", NULL,
+	 ctl_config_get},
+	{"config", "apply", "", "FILE PRUNE DRY_RUN IF_MATCH OVERRIDE_HOLD",
+	 "Make a file the configuration, in one step.",
+	 "Shows the differences and what would become of connections, then asks; where nobody can "
+	 "be "
+	 "asked, --yes is needed. Members that the file does not name get their defaults; VIPs and "
+	 "DIPs "
+	 "that it does not name are drained, or what --prune says.",
+	 ctl_config_apply},
+
+	{"health", "show", "VIP [DIP]", "", "What checks say of the DIPs; of one, its history too.",
+	 NULL, ctl_health_show},
+	{"health", "override", "VIP DIP up|down", "REASON TTL OVERRIDE_HOLD",
+	 "Say what a DIP counts as, whatever its checks say.",
+	 "--reason is needed. Without --ttl it holds until \"health clear\".", ctl_health_override},
+	{"health", "clear", "VIP DIP", "OVERRIDE_HOLD", "Heed a DIP's checks again.", NULL,
+	 ctl_health_clear},
+
+	{"token", "list", "", "", "Who may use the API.", NULL, ctl_token_list},
+	{"token", "create", "TOKEN", "ROLE TTL",
+	 "Make a token, and print it: it is shown only now.",
+	 "The role is read, if --role does not say else. One that had the name opens nothing any "
+	 "more.",
+	 ctl_token_create},
+	{"token", "delete", "TOKEN", "", "Withdraw a token.", NULL, ctl_token_delete},
+
 	{"", "status", "", "", "What is in use, and what is wrong now.", NULL, ctl_status},
 	{"", "counters", "", "", "Traffic, and every drop under its reason.", NULL, ctl_counters},
 	{"", "consistency", "", "", "The flows that are known, and that none of them has moved.",
 	 NULL, ctl_consistency},
 	{"", "audit", "", "", "Ask for every known flow where its next packet would go.", NULL,
 	 ctl_audit},
+	{"", "flows", "VIP", "DIP CLIENT STATE PINNED LIMIT", "The flows that are known.",
+	 "With -o json each page as it came, one document after the other.", ctl_flows},
 	{"", "explain", "VIP SRC SPORT [DPORT]", "PROTOCOL", "Where a connection goes, and why.",
 	 "DPORT is needed where the VIP has any port.", ctl_explain},
 	{"", "events", "", "SINCE KIND VIP FOLLOW", "What has happened; with -f, what happens.",
@@ -53,6 +82,9 @@ const struct ctl_command ctl_commands[] = {
 	 ctl_events},
 	{"", "top", "", "INTERVAL", "A live view of VIPs and DIPs; q ends it.",
 	 "Where standard output is no terminal, one look at the rates and no more.", ctl_top},
+	{"", "doctor", "", "", "What the forwarder's machine lacks, and the commands that mend it.",
+	 "What concuryd --check looks at, of the running one.", ctl_doctor},
+	{"", "limits", "", "", "How much of everything there may be.", NULL, ctl_limits},
 	{"", "completion", "SHELL", "", "A script that completes command lines, for bash.",
 	 "source <(concuryctl completion bash)", ctl_completion},
 	{"", "complete", "[WORD]...", "", "What may follow the words; for the shell.", NULL,

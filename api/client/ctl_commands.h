@@ -20,13 +20,26 @@ int ctl_dip_drain(struct ctl *c, const struct ctl_call *call);
 int ctl_dip_cut(struct ctl *c, const struct ctl_call *call);
 int ctl_dip_cancel(struct ctl *c, const struct ctl_call *call);
 
+/* the whole configuration, health, access */
+int ctl_config_get(struct ctl *c, const struct ctl_call *call);
+int ctl_config_apply(struct ctl *c, const struct ctl_call *call);
+int ctl_health_show(struct ctl *c, const struct ctl_call *call);
+int ctl_health_override(struct ctl *c, const struct ctl_call *call);
+int ctl_health_clear(struct ctl *c, const struct ctl_call *call);
+int ctl_token_list(struct ctl *c, const struct ctl_call *call);
+int ctl_token_create(struct ctl *c, const struct ctl_call *call);
+int ctl_token_delete(struct ctl *c, const struct ctl_call *call);
+
 /* what the forwarder does */
 int ctl_status(struct ctl *c, const struct ctl_call *call);
 int ctl_counters(struct ctl *c, const struct ctl_call *call);
 int ctl_consistency(struct ctl *c, const struct ctl_call *call);
 int ctl_audit(struct ctl *c, const struct ctl_call *call);
+int ctl_flows(struct ctl *c, const struct ctl_call *call);
 int ctl_explain(struct ctl *c, const struct ctl_call *call);
 int ctl_events(struct ctl *c, const struct ctl_call *call);
+int ctl_limits(struct ctl *c, const struct ctl_call *call);
+int ctl_doctor(struct ctl *c, const struct ctl_call *call);
 int ctl_top(struct ctl *c, const struct ctl_call *call);
 
 /* the program itself */

@@ -140,6 +140,9 @@ static void offer_argument(const struct completion *k, const struct ctl_call *ca
 	} else if (!strcmp(p.name, "MEMBER=VALUE")) {
 		offer_members(k, strcmp(call->command->group, "vip") ? ctl_dip_members
 								     : ctl_vip_members);
+	} else if (!strcmp(p.name, "TOKEN")) {
+		ctl_path_set(&path, "/v1/tokens");
+		offer_ids(k, &path, "id");
 	} else if (!strcmp(p.name, "SHELL")) {
 		offer(k, "", "bash", 4);
 	} else if (!strncmp(p.name, "up|", 3)) {

@@ -98,7 +98,7 @@ void ctl_help_print(const struct ctl_call *call, FILE *out)
 	fputs("\nOptions of every command (more: concuryctl COMMAND --help):\n", out);
 	for (unsigned i = 0; i <= OPT_HELP; i++)
 		print_option(out, &ctl_options[i]);
-	fputs("      --version\n\nExit codes:\n", out);
+	fputs("\nExit codes:\n", out);
 	for (size_t i = 0; i < ARRAY_LEN(exits); i++) {
 		fprintf(out, "  %d", exits[i].code);
 		print_wrapped(out, 3, 5, exits[i].when);

@@ -193,6 +193,15 @@ int ctl_audit(struct ctl *c, const struct ctl_call *call)
 	return rc;
 }
 
+int ctl_limits(struct ctl *c, const struct ctl_call *call)
+{
+	struct ctl_path path;
+
+	(void)call;
+	ctl_path_set(&path, "/v1/limits");
+	return ctl_show(c, &path, ctl_print_members);
+}
+
 /* --- explain -------------------------------------------------------------------------------------
  */
 

@@ -204,6 +204,11 @@ void ctl_table_print(struct ctl_table *t, FILE *out, const char *none)
 		for (size_t i = 0; i < t->n_cells; i += t->n_columns)
 			print_row(t, i, widths, out);
 	}
+	ctl_table_free(t);
+}
+
+void ctl_table_free(struct ctl_table *t)
+{
 	if (t)
 		free(t->cells);
 	free(t);

@@ -32,6 +32,9 @@ void ctl_table_bytes(struct ctl_table *t, const json_t *object, const char *name
 /** Print and free. Without a row: only `none`. */
 void ctl_table_print(struct ctl_table *t, FILE *out, const char *none);
 
+/** Free one that is not to be printed. */
+void ctl_table_free(struct ctl_table *t);
+
 /** Numbers for people; buf of 16 or more. The result is buf. */
 const char *ctl_human_count(uint64_t n, char *buf, size_t size);
 const char *ctl_human_bytes(uint64_t n, char *buf, size_t size);

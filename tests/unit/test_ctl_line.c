@@ -215,12 +215,12 @@ static void assert_completed(const char *line, const char *wanted)
 START_TEST(completion)
 {
 	assert_completed("v", "vip");
-	assert_completed("a", "audit");
+	assert_completed("exp", "explain");
 	assert_completed("vip s", "show,set");
 	assert_completed("vip nothing ", "");
 	assert_completed("--output ", "table,json");
 	assert_completed("--output=j", "--output=json");
-	assert_completed("-o json co", "counters,consistency,completion,complete");
+	assert_completed("-o json expl", "explain");
 	assert_completed("vip set web m", "mode=");
 	assert_completed("vip set web mode=", "mode=l2,mode=ipip");
 	assert_completed("vip set web mode=i", "mode=ipip");
