@@ -57,6 +57,56 @@ static void live_read_flows(void *ctx, const struct flow_query *q, struct flow_p
 	control_read_flows(l->control, q, page);
 }
 
+static int live_trace_start(void *ctx, const struct trace_filter *f)
+{
+	struct api_live *l = ctx;
+
+	return workers_trace_start(l->workers, l->n_workers, f);
+}
+
+static unsigned live_trace_read(void *ctx, struct trace_record *out, unsigned n)
+{
+	struct api_live *l = ctx;
+	const struct trace_record *r;
+	unsigned got = 0;
+
+	for (unsigned i = 0; i < l->n_workers; i++) {
+		while (got < n && (r = worker_trace_peek(l->workers[i])) != NULL) {
+			out[got++] = *r;
+			worker_trace_pop(l->workers[i]);
+		}
+	}
+	return got;
+}
+
+static uint64_t live_trace_lost(void *ctx)
+{
+	struct api_live *l = ctx;
+
+	return workers_trace_lost(l->workers, l->n_workers);
+}
+
+static void live_trace_stop(void *ctx)
+{
+	struct api_live *l = ctx;
+
+	workers_trace_stop(l->workers, l->n_workers);
+}
+
+static void live_trace_target(void *ctx, const char *vip, const char *dip, struct trace_target *out)
+{
+	struct api_live *l = ctx;
+
+	control_trace_target(l->control, vip, dip, out);
+}
+
+static void live_trace_names(void *ctx, struct trace_name *list, unsigned n)
+{
+	struct api_live *l = ctx;
+
+	control_trace_names(l->control, list, n);
+}
+
 static void live_read_capacity(void *ctx, uint64_t *flows, uint64_t *capacity)
 {
 	struct api_live *l = ctx;
@@ -176,6 +226,12 @@ void api_backend_live(struct api_backend *b, struct api_live *live)
 	b->audit = live_audit;
 	b->explain = live_explain;
 	b->read_flows = live_read_flows;
+	b->trace_start = live_trace_start;
+	b->trace_read = live_trace_read;
+	b->trace_lost = live_trace_lost;
+	b->trace_stop = live_trace_stop;
+	b->trace_target = live_trace_target;
+	b->trace_names = live_trace_names;
 	b->read_capacity = live_read_capacity;
 	b->read_traffic = live_read_traffic;
 	b->read_warnings = live_read_warnings;

@@ -7,6 +7,7 @@
 #include "control/control.h"
 #include "control/flow_page.h"
 #include "control/preflight.h"
+#include "control/trace_names.h"
 #include "control/watch.h"
 #include "io/port_xsk.h"
 
@@ -57,6 +58,13 @@ struct api_backend {
 			uint16_t dport, uint8_t proto, struct explanation *out);
 	/* control/flow_page.h */
 	void (*read_flows)(void *ctx, const struct flow_query *q, struct flow_page *page);
+	/* worker/trace.h, control/trace_names.h: of one trace at a time */
+	int (*trace_start)(void *ctx, const struct trace_filter *f);
+	unsigned (*trace_read)(void *ctx, struct trace_record *out, unsigned n);
+	uint64_t (*trace_lost)(void *ctx);
+	void (*trace_stop)(void *ctx);
+	void (*trace_target)(void *ctx, const char *vip, const char *dip, struct trace_target *out);
+	void (*trace_names)(void *ctx, struct trace_name *list, unsigned n);
 	void (*read_capacity)(void *ctx, uint64_t *flows, uint64_t *capacity);
 	void (*read_traffic)(void *ctx, struct api_traffic *out);
 	/* control/watch.h */

@@ -51,6 +51,7 @@ struct api_context {
 	uint64_t started_ms; /* clock_now_ms */
 	_Atomic bool ready;  /* started, not ending; while it is not, changes are refused */
 	_Atomic unsigned n_event_streams;
+	_Atomic bool traces; /* a trace runs */
 };
 
 struct api_request {

@@ -38,6 +38,7 @@ void status_get(struct api_request *req, struct api_response *resp);
 void counters_get(struct api_request *req, struct api_response *resp);
 void consistency_get(struct api_request *req, struct api_response *resp);
 void audit_post(struct api_request *req, struct api_response *resp);
+void trace_get(struct api_request *req, struct api_response *resp);
 void events_get(struct api_request *req, struct api_response *resp);
 void metrics_get(struct api_request *req, struct api_response *resp);
 void doctor_get(struct api_request *req, struct api_response *resp);

@@ -28,6 +28,7 @@ struct burst {
 	uint32_t len_in[BURST_MAX]; /* frame length as received */
 	uint8_t parsed[BURST_MAX];  /* enum parse_result */
 	uint8_t reason[BURST_MAX];  /* enum drop_reason of a frame that is not alive */
+	struct trace_burst trace;   /* trace.tap == NULL: nothing else of it is set */
 };
 
 static ALWAYS_INLINE void end(struct burst *b, unsigned i, enum drop_reason reason)
@@ -266,6 +267,33 @@ static void free_ended(struct burst *b)
 	port_free(b->w->port, out, n);
 }
 
+/* --- traces: out of the way ----------------------------------------------------------------------
+ */
+
+#define SELDOM __attribute__((cold, noinline))
+
+static SELDOM void trace_received(struct burst *b)
+{
+	trace_begin(&b->trace, &b->w->trace, b->s);
+	for (unsigned i = 0; i < b->n; i++)
+		trace_in(&b->trace, i, &b->frames[i],
+			 b->parsed[i] == PARSE_OK ? &b->packets[i] : NULL, &b->flows[i]);
+}
+
+static SELDOM void trace_rewritten(struct burst *b)
+{
+	for (unsigned i = 0; i < b->n; i++)
+		if (b->flows[i].vip)
+			trace_out(&b->trace, i, &b->frames[i], b->dips[i]->egress);
+}
+
+static SELDOM void trace_ended(struct burst *b)
+{
+	for (unsigned i = 0; i < b->n; i++)
+		trace_verdict(&b->trace, i, b->flows[i].vip ? TRACE_FORWARDED : b->reason[i]);
+	trace_end(&b->trace);
+}
+
 void pipeline_burst(struct worker *w, const struct snapshot *s, struct frame *frames, unsigned n,
 		    uint64_t now_ms)
 {
@@ -279,16 +307,23 @@ void pipeline_burst(struct worker *w, const struct snapshot *s, struct frame *fr
 	b.n = n;
 	b.n_ended = 0;
 	b.egress = 0;
+	b.trace.tap = NULL;
 	receive(&b);
 	parse(&b);
 	classify(&b);
 	look_up(&b);
+	if (trace_runs(&w->trace))
+		trace_received(&b);
 	FAULT_POINT();
 	learn(&b, now_ms);
 	FAULT_POINT();
 	rewrite(&b);
+	if (unlikely(b.trace.tap))
+		trace_rewritten(&b);
 	for (uint32_t left = b.egress; left; left &= left - 1)
 		send_by(&b, (unsigned)__builtin_ctz(left));
+	if (unlikely(b.trace.tap))
+		trace_ended(&b);
 	if (b.n_ended)
 		free_ended(&b);
 }

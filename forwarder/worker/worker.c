@@ -222,6 +222,7 @@ void worker_free(struct worker *w)
 	assert(!w->started);
 	learn_destroy(&w->learn);
 	worker_counters_free(w->counters);
+	trace_tap_destroy(&w->trace);
 	free(w);
 }
 

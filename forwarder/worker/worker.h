@@ -9,6 +9,7 @@
 #include "packet/checksum.h"
 #include "worker/counters.h"
 #include "worker/learn.h"
+#include "worker/trace.h"
 
 /* A worker's state is one word; control or-s HOLD to it, and whoever stops the worker QUIT. */
 enum worker_state { WORKER_RUNNING, WORKER_ASLEEP, WORKER_PARKED, WORKER_STOPPED };
@@ -28,6 +29,7 @@ struct worker {
 	struct worker_counters *counters;
 	pthread_t thread;
 	bool started;
+	struct trace_tap trace;
 };
 
 struct worker_config {

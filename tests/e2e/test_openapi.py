@@ -264,7 +264,8 @@ def counter_faults():
         yield from differ(f"required of {name}", set(schema(name)["required"]), properties(name))
 
 
-NOT_JSON = {"/metrics": "text/plain", "/v1/events": "text/event-stream"}
+NOT_JSON = {"/metrics": "text/plain", "/v1/events": "text/event-stream",
+            "/v1/trace": "application/x-pcapng"}
 
 
 def problem_faults():

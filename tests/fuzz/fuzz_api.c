@@ -39,6 +39,10 @@ static void check_answer(struct api_response *resp)
 
 	while (i < ARRAY_LEN(known) && known[i] != resp->status)
 		i++;
+	if (resp->stream.read && resp->status == 200) { /* it would wait for what comes next */
+		resp->stream.close(resp->stream.state);
+		return;
+	}
 	if (resp->text && resp->status == 200 && strlen(resp->text) == resp->text_len) {
 		free(resp->text);
 		return;

@@ -164,9 +164,43 @@ static void explain(void *ctx, const char *vip, const struct ip_addr *src, uint1
 static void read_flows(void *ctx, const struct flow_query *q, struct flow_page *page)
 {
 	(void)ctx;
-	*page = (struct flow_page){.vip_found = strcmp(q->vip, "web") == 0,
-				   .dip_found = true,
-				   .list = page->list};
+	*page = (struct flow_page){
+		.vip_found = strcmp(q->vip, "web") == 0, .dip_found = true, .list = page->list};
+}
+
+static int trace_start(void *ctx, const struct trace_filter *f)
+{
+	(void)ctx;
+	(void)f;
+	return 0;
+}
+
+static unsigned trace_read(void *ctx, struct trace_record *out, unsigned n)
+{
+	(void)ctx;
+	(void)out;
+	(void)n;
+	return 0;
+}
+
+static uint64_t trace_lost(void *ctx)
+{
+	(void)ctx;
+	return 0;
+}
+
+static void trace_stop(void *ctx)
+{
+	(void)ctx;
+}
+
+static void trace_target(void *ctx, const char *vip, const char *dip, struct trace_target *out)
+{
+	(void)ctx;
+	*out = (struct trace_target){.vip_found = strcmp(vip, "web") == 0,
+				     .dip_found = !dip || strcmp(dip, "b1") == 0,
+				     .vip_uid = 1,
+				     .dip = dip != NULL};
 }
 
 static void read_capacity(void *ctx, uint64_t *flows, uint64_t *capacity)
@@ -354,6 +388,11 @@ void api_fake_context(struct api_context *api)
 		.audit = audit,
 		.explain = explain,
 		.read_flows = read_flows,
+		.trace_start = trace_start,
+		.trace_read = trace_read,
+		.trace_lost = trace_lost,
+		.trace_stop = trace_stop,
+		.trace_target = trace_target,
 		.read_capacity = read_capacity,
 		.read_traffic = read_traffic,
 		.read_warnings = read_warnings,
