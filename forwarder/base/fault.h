@@ -33,6 +33,8 @@
 	X(restart_forgets_flows, "flows in the state file outlive the process")                    \
 	X(reuse_leaving_index, "a DIP does not take the index of one that leaves with it")         \
 	X(agent_ends_the_next, "an agent's end is of the connection that it names, not of a later one") \
+	X(older_record_counts, "a worker's older record does not turn back a clock")                  \
+	X(redate_list, "a list that an agent sends again keeps the date of its making")             \
 	X(ignore_clashes, "flows with equal hashes go to the exact table")
 
 #ifdef CONCURY_FAULTS

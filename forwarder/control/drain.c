@@ -7,6 +7,10 @@
  * after, since the worker stored their heads before. So unless the lowest number at hand is the
  * next one expected, the rings are looked at twice, and the lowest is then final.
  *
+ * Records of different workers are not merged: a flow that comes in by several (that of a client, or
+ * one whose queue has changed) may be told of by an older record after a newer one, which turns no
+ * clock back.
+ *
  * A record is taken out of its ring only after it was applied, and before the next one is: a
  * process killed between leaves it to the next one, and one record applied twice in a row ends in
  * the same state. (Several do not: ACK, SYN on a closing flow leave it half-open, but applied again
@@ -152,10 +156,11 @@ static void record_known(struct control *c, struct vip_runtime *v, const struct 
 		if (flow_table_ref(&c->flows, slot)->flags & REF_PINNED)
 			c->stats.flows_opened_on_pin_total++;
 	}
-	m.seen_ms = r->time_ms;
+	if ((int32_t)(r->time_ms - m.seen_ms) > 0 || FAULT(older_record_counts))
+		m.seen_ms = r->time_ms;
 	flow_table_update(&c->flows, slot, m);
 	/* Last: until then a record that is applied again after a kill finds the age it found. */
-	if (learn_kind_opens(r->kind))
+	if (learn_kind_opens(r->kind) && (age_ms > 0 || FAULT(older_record_counts)))
 		atomic_store_explicit(&s->opened_ms, r->time_ms, memory_order_release);
 }
 
