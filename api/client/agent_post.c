@@ -5,10 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/clock.h"
-
 #define ANSWER_MAX (256u << 10)
-#define AGE_MAX_MS 604800000u /* what the API takes */
 
 struct agent_post {
 	CURLM *multi;
@@ -25,18 +22,17 @@ struct agent_post {
 /* --- the report ----------------------------------------------------------------------------------
  */
 
-static json_t *print_news(const struct agent_news *n, uint64_t now_ms)
+static json_t *print_news(const struct agent_outgoing *r, const struct agent_news *n)
 {
 	char src[IP_ADDR_STRLEN];
-	uint64_t age_ms = now_ms - n->at_ms;
 
 	return json_pack("{s:s, s:i, s:i, s:s, s:I}", "src", ip_addr_format(&n->key.src, src),
 			 "sport", (int)n->key.sport, "dport", (int)n->key.dport, "protocol",
 			 n->key.proto == IPPROTO_TCP ? "tcp" : "udp", "age_ms",
-			 (json_int_t)(age_ms < AGE_MAX_MS ? age_ms : AGE_MAX_MS));
+			 (json_int_t)agent_talk_age_ms(r, n));
 }
 
-static json_t *print_list(const struct agent_outgoing *r, bool ended, uint64_t now_ms)
+static json_t *print_list(const struct agent_outgoing *r, bool ended)
 {
 	json_t *list = json_array();
 
@@ -44,7 +40,7 @@ static json_t *print_list(const struct agent_outgoing *r, bool ended, uint64_t n
 		/* Datagram flows end by their time-out alone. */
 		if (r->news[i].ended != ended || (ended && r->news[i].key.proto != IPPROTO_TCP))
 			continue;
-		if (json_array_append_new(list, print_news(&r->news[i], now_ms))) {
+		if (json_array_append_new(list, print_news(r, &r->news[i]))) {
 			json_decref(list);
 			return NULL;
 		}
@@ -54,21 +50,20 @@ static json_t *print_list(const struct agent_outgoing *r, bool ended, uint64_t n
 
 static char *print_report(const struct agent_outgoing *r, const struct agent_state *s)
 {
-	uint64_t now = clock_now_ms();
-	uint64_t clock_ms = now + s->clock_base_ms;
-	json_t *o = json_pack(
-		"{s:s, s:I, s:s, s:I, s:{s:I, s:I, s:I}, s:o, s:o}", "instance", s->instance,
-		"sequence", (json_int_t)r->sequence, "kind", r->full ? "full" : "delta", "orphans",
-		(json_int_t)s->orphans, "load", "connections", (json_int_t)s->connections, "cpus",
-		(json_int_t)s->cpus, "load_percent", (json_int_t)s->load_percent, "opened",
-		print_list(r, false, now), "ended", print_list(r, true, now));
+	uint64_t clock_ms = agent_talk_clock_ms(r, s);
+	json_t *o = json_pack("{s:s, s:I, s:s, s:I, s:{s:I, s:I, s:I}, s:o, s:o}", "instance",
+			      s->instance, "sequence", (json_int_t)r->sequence, "kind",
+			      r->full ? "full" : "delta", "orphans", (json_int_t)s->orphans, "load",
+			      "connections", (json_int_t)s->connections, "cpus",
+			      (json_int_t)s->cpus, "load_percent", (json_int_t)s->load_percent,
+			      "opened", print_list(r, false), "ended", print_list(r, true));
 	int failed = o == NULL;
 
 	if (o && r->full) {
 		failed |= json_object_set_new(o, "part", json_integer(r->part));
 		failed |= json_object_set_new(o, "more", json_boolean(r->more));
 	}
-	if (o && s->clock_known)
+	if (o && clock_ms)
 		failed |= json_object_set_new(o, "clock_ms", json_integer((json_int_t)clock_ms));
 	char *text = failed ? NULL : json_dumps(o, JSON_COMPACT);
 	json_decref(o);

@@ -3,44 +3,7 @@
 
 #include <curl/curl.h>
 
-#include "api/client/agent_options.h"
-#include "api/client/agent_table.h"
-
-#define AGENT_NEWS_MAX 4096u /* of one report, as the API takes them */
-
-/** A report, kept until it is acknowledged. */
-struct agent_outgoing {
-	uint64_t sequence;
-	bool full;
-	unsigned part;
-	bool more;
-	unsigned n;
-	struct agent_news news[AGENT_NEWS_MAX];
-};
-
-/** What goes into each, as of its sending. */
-struct agent_state {
-	char instance[17];
-	uint64_t clock_base_ms; /* the forwarder's clock less ours, never too much; 0 = unknown */
-	bool clock_known;
-	uint64_t orphans;
-	uint64_t connections;
-	unsigned cpus;
-	unsigned load_percent;
-};
-
-/** What came back. */
-struct agent_reply {
-	long status; /* HTTP; 0 = no answer, error says why */
-	char error[160];
-	uint64_t ack;
-	bool resync;
-	uint64_t clock_ms;
-	unsigned refused;
-	char instance[17];
-	unsigned n_vips;
-	struct agent_vip vips[AGENT_VIPS_MAX];
-};
+#include "api/client/agent_talk.h"
 
 struct agent_post;
 
