@@ -16,16 +16,32 @@
 #include "tests/unit/mem_store.h"
 
 static uint64_t clock_ns;
+static int64_t clock_shift_ns, wall_step_s;
 static struct prng entropy;
 
 static uint64_t now_ns(void)
 {
-	return clock_ns;
+	return clock_ns + (uint64_t)clock_shift_ns;
 }
 
-int64_t box_wall_s(void)
+int64_t box_time_s(void)
 {
-	return 1700000000 + (int64_t)(clock_ns / 1000000000u);
+	return (int64_t)(clock_ns / 1000000000u);
+}
+
+static int64_t wall_s(void)
+{
+	return 1700000000 + wall_step_s + box_time_s();
+}
+
+void box_step_wall_s(int64_t seconds)
+{
+	wall_step_s += seconds;
+}
+
+void box_shift_clock(int64_t ms)
+{
+	clock_shift_ns = ms * 1000000;
 }
 
 uint64_t box_now_ms(void)
@@ -111,6 +127,22 @@ static int disk_poll(void *ctx, struct error *err)
 	if (b->result < 0)
 		*err = b->error;
 	return b->result;
+}
+
+static int disk_put_agent(void *ctx, const struct persist_agent *a, struct error *err)
+{
+	struct box *b = ctx;
+	bool was = memory_of_process(false);
+	int rc = b->fail_commits ? error_set(err, -b->fail_commits, "told to fail") : 0;
+
+	if (rc == 0 && b->sqlite) {
+		struct persist p = store_persist(b->store);
+		rc = p.put_agent(p.ctx, a, err);
+	} else if (rc == 0) {
+		rc = mem_store_put_agent(&b->disk, a, err);
+	}
+	memory_of_process(was);
+	return rc;
 }
 
 static struct persist_state disk_read(struct box *b)
@@ -231,7 +263,11 @@ static void control_main(void *arg)
 		.n_workers = b->n_workers,
 		.workers = b->workers,
 		.state = b->state,
-		.persist = {.ctx = b, .submit = disk_submit, .poll = disk_poll, .done_fd = -1},
+		.persist = {.ctx = b,
+			    .submit = disk_submit,
+			    .poll = disk_poll,
+			    .done_fd = -1,
+			    .put_agent = disk_put_agent},
 		.next_hops = {.ctx = b,
 			      .fd = -1,
 			      .watch = hops_watch,
@@ -401,7 +437,8 @@ struct box *box_new(uint64_t seed)
 	assert(b);
 	clock_ns = 1000ull * 3600 * 1000000;
 	entropy = (struct prng){seed ^ 0x656e74726f7079u};
-	clock_set_source(now_ns, box_wall_s);
+	clock_shift_ns = wall_step_s = 0;
+	clock_set_source(now_ns, wall_s);
 	entropy_set_source(fill);
 	b->n_workers = 1;
 	b->n_flows = 4096;

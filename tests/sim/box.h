@@ -67,5 +67,10 @@ void box_call(struct box *b, struct queued_call *q);
 void box_settle(struct box *b);
 
 uint64_t box_now_ms(void);
-int64_t box_wall_s(void);
+/** Seconds that no step of the wall clock moves. */
+int64_t box_time_s(void);
 void box_advance_ms(uint64_t ms);
+/** From now on clock_now_ms is this much ahead, for code that runs on another machine; 0 = again ours. */
+void box_shift_clock(int64_t ms);
+/** Step the wall clock alone. */
+void box_step_wall_s(int64_t seconds);

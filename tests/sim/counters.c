@@ -5,9 +5,8 @@
  */
 #include <stdlib.h>
 
-#include "control/internal.h"
 #include "io/port_mem.h"
-#include "tests/sim/sim.h"
+#include "tests/sim/backends.h"
 
 #define SLOTS (2 * SIM_VIPS) /* of VIPs: they take the lowest free one */
 
@@ -109,6 +108,15 @@ static void check_totals(struct sim *s, const struct control *c, const struct co
 	check(s, "publish_pause_us", k->publish_pause_us.count, k->publishes_total);
 	check(s, "audits_total", k->audits_total, s->n_audits + s->audit.done);
 	check(s, "violations_total", k->violations_total, 0);
+	check(s, "agents_reports_total", k->agents_reports_total, s->backends->n_reports);
+	check(s, "orphans_total", k->orphans_total, s->backends->n_orphans);
+	/* Besides what was not the agent's to tell: claims that a packet overruled. */
+	uint64_t n_refused = s->backends->n_refused;
+	if (k->agents_refused_total < n_refused ||
+	    k->agents_refused_total > n_refused + s->backends->n_claims)
+		sim_wrong(s, "agents_refused_total is %lu, of %lu refused and %lu claims",
+			  (unsigned long)k->agents_refused_total, (unsigned long)n_refused,
+			  (unsigned long)s->backends->n_claims);
 	if (k->flows_rehomed_total > k->flows_lost_total || k->last_pause_us > k->max_pause_us)
 		sim_wrong(s, "a part is counted as more than the whole");
 	check_monotonic(s, k);
@@ -163,11 +171,13 @@ static void run_checks(struct control *c, void *arg)
 	struct sim *s = arg;
 	struct consistency k;
 
+	routine_hold(true); /* one-threaded, control has its mutex during reads */
 	control_read_consistency(c, &k);
 	check_totals(s, c, &k);
 	check_flows(s, c, &k);
 	if (quiet(s))
 		check_traffic(s, c);
+	routine_hold(false);
 	s->n_counter_checks++;
 }
 

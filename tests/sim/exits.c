@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "io/port_mem.h"
-#include "tests/sim/sim.h"
+#include "tests/sim/backends.h"
 
 #define SENT N_DROP_REASONS
 #define OUT_MAX 128 /* frames of a port */
@@ -143,6 +143,7 @@ static void packet_sent(struct sim *s, unsigned worker, const struct sim_packet 
 		.conf = &vip->conf};
 	model_packet(s->model, f, &m);
 	f->vip = (unsigned)(vip - s->vips);
+	backends_packet(s->backends, sent->dip, p->tuple, p->segment);
 	lane->tx_packets++;
 	lane->tx_bytes += sent->len;
 	s->traffic[sent->dip].packets++;

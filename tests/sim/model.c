@@ -108,14 +108,23 @@ static bool dip_lost(struct model *m, const struct model_flow *f, const struct v
 	const struct model_dip *d = &m->dips[f->dip];
 
 	if (index == DIP_NONE) {
-		if (d->may_go_s > box_wall_s())
+		if (d->may_go_s > box_time_s())
 			wrong(m, f, "its DIP %u is gone %lld s before it may", f->dip,
-			      (long long)(d->may_go_s - box_wall_s()));
+			      (long long)(d->may_go_s - box_time_s()));
 		return true;
 	}
 	if (!v->dips[index].usable && !d->may_be_down)
 		wrong(m, f, "its DIP %u is down, and nobody asked for it", f->dip);
 	return !v->dips[index].usable;
+}
+
+/* True if control is told by this packet of a flow that an agent has ended: it may be silent about
+ * one within a refresh interval of the last record, but not after that. */
+static bool revives(const struct model_flow *f, const struct model_sent *s)
+{
+	return !s->lost &&
+	       (s->segment == SEGMENT_SYN || s->segment == SEGMENT_FIN ||
+		s->segment == SEGMENT_RST || s->now_ms > f->ended_ms + s->view->refresh_ms);
 }
 
 /* --- events -------------------------------------------------------------------------------- */
@@ -135,6 +144,11 @@ void model_packet(struct model *m, struct model_flow *f, const struct model_sent
 	m->n_held += same_vip && !moved;
 	if (same_vip && s->segment == SEGMENT_SYN && f->phase == MODEL_CLOSING && moved)
 		opens = true;
+	if (f->agent_ended && (!same_vip || moved || revives(f, s))) {
+		f->agent_ended = false;
+		if (s->segment != SEGMENT_SYN) /* that one opens a new flow then */
+			f->phase = f->phase_before;
+	}
 
 	enum model_phase phase = phase_after(f->phase, opens || moved || f->unlearned || f->unknown,
 					     s->segment, s->conf);
@@ -144,8 +158,7 @@ void model_packet(struct model *m, struct model_flow *f, const struct model_sent
 			phase = old;
 	}
 	bool news = opens || moved || !same_vip;
-	if (!s->lost || moved || !same_vip ||
-	    timeout_ms(phase, s->conf) <= timeout_ms(f->phase, s->conf))
+	if (!s->lost || !same_vip || timeout_ms(phase, s->conf) <= timeout_ms(f->phase, s->conf))
 		f->phase = phase;
 	if (s->lost)
 		f->unlearned |= news || f->unknown;
@@ -160,6 +173,10 @@ void model_packet(struct model *m, struct model_flow *f, const struct model_sent
 	} else if (told) {
 		f->unknown = false;
 	}
+	if (f->agent_ended)
+		f->phase = MODEL_CLOSING;
+	if (s->segment == SEGMENT_SYN && !s->lost)
+		f->syn_ms = s->now_ms;
 	f->unsure = f->hidden = false;
 	f->vip_uid = s->view->uid;
 	f->dip = s->dip;
@@ -176,8 +193,11 @@ void model_dropped(struct model *m, struct model_flow *f, enum segment segment,
 
 	if (opens || timeout_ms(phase, conf) < timeout_ms(f->phase, conf))
 		f->phase = phase;
+	phase = phase_after(f->phase_before, false, segment, conf);
+	if (f->agent_ended && timeout_ms(phase, conf) < timeout_ms(f->phase_before, conf))
+		f->phase_before = phase;
 	f->hidden = true;
-	f->unsure |= d->may_be_down || d->may_go_s <= box_wall_s();
+	f->unsure |= d->may_be_down || d->may_go_s <= box_time_s();
 }
 
 void model_published(struct model *m, struct model_flow *f, const struct snapshot *s,
@@ -201,7 +221,7 @@ void model_vip_gone(struct model *m, struct model_flow *f, uint64_t epoch,
 {
 	const struct model_dip *d = &m->dips[f->dip];
 
-	if (held(f, box_now_ms(), epoch, conf) && d->may_go_s > box_wall_s())
+	if (held(f, box_now_ms(), epoch, conf) && d->may_go_s > box_time_s())
 		wrong(m, f, "its VIP is gone, and was to wait for it");
 }
 
@@ -213,6 +233,9 @@ void model_killed(struct model_flow *f)
 void model_rebooted(struct model_flow *f, bool pinned, bool certain)
 {
 	model_killed(f);
+	if (f->agent_ended)
+		f->phase = f->phase_before;
+	f->agent_ended = false;
 	if (pinned && f->dip && certain) {
 		f->phase = f->phase == MODEL_UDP ? MODEL_UDP : MODEL_ESTABLISHED;
 		f->last_ms = box_now_ms();
@@ -220,6 +243,18 @@ void model_rebooted(struct model_flow *f, bool pinned, bool certain)
 	} else {
 		f->unknown = true;
 	}
+}
+
+void model_agent_ended(struct model_flow *f, const struct vip_conf *conf)
+{
+	if (conf->affinity == AFFINITY_CLIENT || f->phase == MODEL_UDP)
+		return;
+	/* Also of a flow that is closing here: control may have met it anew. */
+	if (!f->agent_ended)
+		f->phase_before = f->phase;
+	f->agent_ended = true;
+	f->ended_ms = box_now_ms();
+	f->phase = MODEL_CLOSING;
 }
 
 void model_forgotten(struct model_flow *f, uint32_t refresh_ms)

@@ -26,7 +26,7 @@ enum model_phase { MODEL_HALF_OPEN, MODEL_ESTABLISHED, MODEL_CLOSING, MODEL_UDP 
 /** A DIP, numbered over the whole run: the last two bytes of its address. */
 struct model_dip {
 	bool may_be_down;   /* an operator asked for it, and has not been told that it is up again */
-	int64_t may_go_s;   /* wall clock: it may be cut from then on */
+	int64_t may_go_s;   /* box_time_s: it may be cut from then on */
 };
 
 struct model_flow {
@@ -38,6 +38,11 @@ struct model_flow {
 	enum model_phase phase;
 	uint64_t last_ms; /* its last packet that was sent */
 	uint64_t epoch;   /* publishes before its last packet */
+	uint64_t syn_ms;  /* its last SYN that control was told of */
+	/* An agent has ended it, and no packet has told control since that it lives: */
+	bool agent_ended;
+	uint64_t ended_ms;
+	enum model_phase phase_before;
 	bool unlearned;   /* control was not told where it is */
 	bool unsure;      /* a record may have named a DIP that no packet reached */
 	bool hidden;      /* a packet may have been learned, and was then dropped */
@@ -90,6 +95,9 @@ void model_vip_gone(struct model *m, struct model_flow *f, uint64_t epoch,
 /** The process was killed / the machine rebooted. pinned: the database names the flow. */
 void model_killed(struct model_flow *f);
 void model_rebooted(struct model_flow *f, bool pinned, bool certain);
+
+/** Control took an agent's word that the flow's connection has ended. */
+void model_agent_ended(struct model_flow *f, const struct vip_conf *conf);
 
 /** Control forgot the flow for lack of room. */
 void model_forgotten(struct model_flow *f, uint32_t refresh_ms);

@@ -80,7 +80,7 @@ static void ask_vip(struct sim *s, unsigned vip)
 	v->busy = true;
 	q->r.force = !remove || sim_chance(s, 2);
 	if (remove) {
-		int64_t may_go_s = box_wall_s() + (q->r.force ? 0 : v->conf.drain_timeout_s);
+		int64_t may_go_s = box_time_s() + (q->r.force ? 0 : v->conf.drain_timeout_s);
 		v->may_go_s = may_go_s < v->may_go_s ? may_go_s : v->may_go_s;
 	} else {
 		if (sim_chance(s, 4))
@@ -132,7 +132,7 @@ static void ask_delete_dip(struct sim *s, unsigned vip, struct sim_dip *d)
 	d->deleting = true;
 	q->r.force = sim_chance(s, 4);
 	struct model_dip *m = &s->model->dips[d->number];
-	int64_t may_go_s = box_wall_s() + (q->r.force ? 0 : s->vips[vip].conf.drain_timeout_s);
+	int64_t may_go_s = box_time_s() + (q->r.force ? 0 : s->vips[vip].conf.drain_timeout_s);
 	m->may_go_s = may_go_s < m->may_go_s ? may_go_s : m->may_go_s;
 	snprintf(q->r.dip, sizeof(q->r.dip), "d%u", d->number);
 	submit(s, q);
@@ -259,18 +259,26 @@ void operator_answers(struct sim *s)
 
 /* --- over the end of a process ------------------------------------------------------------- */
 
+void operator_wall_stepped(struct sim *s, int64_t seconds)
+{
+	s->wall_stepped_s += seconds > 0 ? seconds : 0;
+}
+
 void operator_killed(struct sim *s)
 {
 	for (unsigned i = 0; i < SIM_REQUESTS; i++)
 		s->requests[i].used = false;
 	s->resync = true;
-	/* Deadlines are whole seconds on disk: each process may round them once more. */
+	/* Deadlines are wall time in whole seconds on disk: each process may round them once more.
+	 */
+	int64_t less_s = s->wall_stepped_s + 2;
+	s->wall_stepped_s = 0;
 	for (unsigned i = 0; i < s->next_dip; i++)
 		if (s->model->dips[i].may_go_s != MODEL_NEVER)
-			s->model->dips[i].may_go_s -= 2;
+			s->model->dips[i].may_go_s -= less_s;
 	for (unsigned i = 0; i < SIM_VIPS; i++)
 		if (s->vips[i].may_go_s != MODEL_NEVER)
-			s->vips[i].may_go_s -= 2;
+			s->vips[i].may_go_s -= less_s;
 }
 
 static const struct dip_info *info_dip(const struct vip_info *info, uint16_t number)
@@ -289,7 +297,7 @@ static void resync_dip(struct sim *s, struct sim_vip *v, struct sim_dip *d,
 	struct model_dip *m = &s->model->dips[d->number];
 
 	if (!info) {
-		if (!d->busy && !d->deleting && !v->deleting && v->may_go_s > box_wall_s())
+		if (!d->busy && !d->deleting && !v->deleting && v->may_go_s > box_time_s())
 			sim_wrong(s, "DIP %u, acknowledged, is lost over a restart", d->number);
 		*d = (struct sim_dip){0};
 		return;
@@ -312,7 +320,7 @@ static void resync_vip(struct sim *s, struct sim_vip *v)
 	size_t n;
 	struct vip_info *info = control_read_vips(s->box->control, v->id, true, &n);
 
-	if (n == 0 && v->exists && !v->busy && !v->deleting && v->may_go_s > box_wall_s())
+	if (n == 0 && v->exists && !v->busy && !v->deleting && v->may_go_s > box_time_s())
 		sim_wrong(s, "VIP %s, acknowledged, is lost over a restart", v->id);
 	for (unsigned i = 0; i < SIM_DIPS; i++)
 		if (v->dips[i].number)

@@ -20,6 +20,7 @@ struct routine {
 };
 
 static struct routine *running;
+static bool held;
 
 bool fault_on[N_FAULTS];
 uint64_t fault_hash_mask = UINT64_MAX;
@@ -83,9 +84,14 @@ void routine_yield(void)
 	swapcontext(&r->here, &r->scheduler);
 }
 
+void routine_hold(bool yes)
+{
+	held = yes;
+}
+
 void fault_point(void)
 {
-	if (running && running->fuel-- == 0)
+	if (running && !held && running->fuel-- == 0)
 		routine_yield();
 }
 

@@ -18,5 +18,8 @@ bool routine_ended(const struct routine *r);
 /** Whether it ended or not: it is never resumed. NULL is fine. */
 void routine_free(struct routine *r);
 
+/** In a routine: run past all points until it is false again, as what holds a lock must. */
+void routine_hold(bool yes);
+
 /** In a routine: let others run. */
 void routine_yield(void);

@@ -1,8 +1,10 @@
 /* Scenarios about the life of flows. */
 #include <arpa/inet.h>
 
+#include "base/log.h"
 #include "control/agents.h"
 #include "tests/sim/scene.h"
+#include "tests/sim/wire.h"
 
 /* --- learning ------------------------------------------------------------------------------ */
 
@@ -38,6 +40,8 @@ void scenario_records_in_order(void)
 	struct vip_conf conf;
 	struct scene s;
 
+	/* Two rules hold here: that an older record turns no clock back would do, too. */
+	fault_on[FAULT_older_record_counts] = fault_on[FAULT_merge_by_ring];
 	vip_conf_defaults(&conf);
 	conf.idle_established_s = conf.idle_half_open_s = 20;
 	scene_open(&s, 1, 4096, VIP_TCP, &conf, 3);
@@ -167,6 +171,48 @@ void scenario_kill_after_reboot(void)
 	scene_close(&s);
 }
 
+static unsigned client_sends(struct scene *s, unsigned worker, unsigned client, uint8_t flags)
+{
+	struct frames_spec spec = {.src = frames_ip("10.1.2.0"),
+				   .dst = frames_ip(WORLD_VIP_ADDRESS),
+				   .sport = 4000,
+				   .dport = 80,
+				   .tcp_flags = flags,
+				   .payload_len = flags == FRAMES_ACK ? 10 : 0};
+
+	spec.src.b[15] = (uint8_t)client;
+	return world_send(s->w, worker, &spec);
+}
+
+/* A client's connections come in by two workers. Control is away for half a minute; then it reads
+ * what the one told after what the other told later. */
+void scenario_two_workers_tell(void)
+{
+	struct vip_conf conf;
+	struct scene s;
+
+	vip_conf_defaults(&conf);
+	conf.affinity = AFFINITY_CLIENT;
+	conf.idle_established_s = 60;
+	scene_open(&s, 2, 4096, VIP_TCP, &conf, 3);
+	for (unsigned i = 0; i < 50; i++) {
+		s.dips[i] = (uint8_t)client_sends(&s, 0, i, FRAMES_SYN);
+		control_step(s.w->control);
+	}
+	scene_wait_s(&s, 10);
+	for (unsigned i = 0; i < 50; i++)
+		MUST(client_sends(&s, 1, i, FRAMES_ACK) == s.dips[i], "a client stays");
+	world_advance_ms(30000);
+	for (unsigned i = 0; i < 50; i++)
+		MUST(client_sends(&s, 0, i, FRAMES_ACK) == s.dips[i], "a client stays");
+	scene_wait_s(&s, 45);
+	scene_shake(&s, 1, 1);
+	for (unsigned i = 0; i < 50; i++)
+		MUST(client_sends(&s, 0, i, FRAMES_ACK) == s.dips[i],
+		     "a client that was heard of 45 s ago stays");
+	scene_close(&s);
+}
+
 /* --- ends ---------------------------------------------------------------------------------- */
 
 void scenario_stale_entry_drops(void)
@@ -232,6 +278,58 @@ void scenario_late_end_of_agent(void)
 		.instance = "0123456789abcdef", .sequence = 2, .n = 1, .entries = &end};
 	control_agent_report(s.w->control, "a", &r, &answer);
 	MUST(answer.ack == 2 && answer.n_refused == 0, "the report is taken");
+	scene_wait_s(&s, 30);
+	scene_must_stay(&s, f, 1);
+	scene_close(&s);
+}
+
+static void no_look(void *ctx)
+{
+	(void)ctx; /* the backend has no connection */
+}
+
+/* An agent speaks once; lost: nothing of it arrives. */
+static void agent_speaks(struct scene *s, struct agent_talk *t, bool lost)
+{
+	struct agent_entry entries[AGENT_NEWS_MAX];
+	struct agent_reply reply = {.status = 0, .error = "lost"};
+	struct agent_answer answer;
+	struct agent_report r;
+
+	wire_report(agent_talk_next(t), &t->state, &r, entries);
+	if (!lost) {
+		control_agent_report(s->w->control, "a", &r, &answer);
+		MUST(answer.found, "the agent is known");
+		wire_reply(&answer, &reply);
+	}
+	agent_talk_reply(t, &reply, world_now_ms());
+}
+
+/* An agent's list of all connections is lost. A connection opens; then the list is sent again. */
+void scenario_list_sent_again(void)
+{
+	static const uint8_t token[32];
+	static struct agent_talk t;
+	struct agent_options o = {.url = "b1", .interval_ms = 1000};
+	struct error err;
+	struct scene s;
+	bool created;
+
+	scene_open(&s, 1, 4096, VIP_TCP, NULL, 3);
+	scene_connect(&s, 0, 200);
+	unsigned f = scene_pin(&s, 1, 200);
+	MUST(control_agent_put(s.w->control, "a", "v", "b1", token, &created, &err) == CONTROL_OK,
+	     "an agent is bound to the DIP");
+	MUST(agent_talk_init(&t, &o, no_look, NULL) == 0, "there is memory");
+	log_set_level(LOG_ERROR); /* that a report is lost is no news */
+	agent_speaks(&s, &t, false); /* the greeting */
+	agent_speaks(&s, &t, true);
+	world_tcp(s.w, 0, f, FRAMES_SYN, 0);
+	MUST(world_tcp(s.w, 0, f, FRAMES_ACK, 10) == 1, "the new connection is on the DIP");
+	scene_wait_s(&s, 5);
+	agent_speaks(&s, &t, false);
+	MUST(t.mode == AGENT_IN_STEP, "the list has arrived");
+	agent_talk_destroy(&t);
 	scene_wait_s(&s, 30);
 	scene_must_stay(&s, f, 1);
 	scene_close(&s);

@@ -61,7 +61,9 @@ void scene_evict(struct scene *s);
 	X(18, crash_before_swap, restart_forgets_flows)                                            \
 	X(19, leaver_and_newcomer, reuse_leaving_index)                                            \
 	X(20, equal_hashes, ignore_clashes)                                                        \
-	X(21, kill_after_reboot, kill_ends_hold)
+	X(21, kill_after_reboot, kill_ends_hold)                                                   \
+	X(22, two_workers_tell, older_record_counts)                                               \
+	X(23, list_sent_again, redate_list)
 
 #define SCENARIO_PROTOTYPE(number, name, fault) void scenario_##name(void);
 SCENARIOS(SCENARIO_PROTOTYPE)

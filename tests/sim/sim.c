@@ -23,8 +23,8 @@
 
 #include "base/fault.h"
 #include "base/log.h"
+#include "tests/sim/backends.h"
 #include "tests/sim/sandbox.h"
-#include "tests/sim/sim.h"
 
 #define PARALLEL 2
 
@@ -40,6 +40,7 @@ struct outcome {
 	pid_t pid;
 	uint64_t seed, packets, steps, checks, held, moved, dropped;
 	uint64_t drops[N_DROP_REASONS];
+	unsigned reports, ended, spared;
 	unsigned publishes, kills, reboots, answered, refused;
 	char fault[256];
 };
@@ -83,6 +84,9 @@ static void run(const struct options *o, uint64_t seed, struct outcome *out)
 				.answered = s->n_answered,
 				.refused = s->n_refused};
 	memcpy(out->fault, s->fault, sizeof(out->fault));
+	out->reports = s->backends->n_all_reports;
+	out->ended = s->backends->n_ended;
+	out->spared = s->backends->n_spared;
 	memcpy(out->drops, s->n_drops, sizeof(out->drops));
 	sim_free(s);
 }
@@ -129,6 +133,9 @@ static void add(struct outcome *sum, const struct outcome *o)
 	sum->held += o->held;
 	sum->moved += o->moved;
 	sum->dropped += o->dropped;
+	sum->reports += o->reports;
+	sum->ended += o->ended;
+	sum->spared += o->spared;
 	for (int i = 0; i < N_DROP_REASONS; i++)
 		sum->drops[i] += o->drops[i];
 	sum->publishes += o->publishes;
@@ -156,6 +163,8 @@ static void print_sum(const struct outcome *s, uint64_t n, double seconds)
 	       (unsigned long)s->publishes, (unsigned long)s->answered, (unsigned long)s->refused,
 	       (unsigned long)s->kills, (unsigned long)s->reboots, (unsigned long)s->held,
 	       (unsigned long)s->moved, (unsigned long)s->dropped, (unsigned long)s->checks);
+	printf("  %u reports of agents applied: %u ends, %u of connections that were not to end\n",
+	       s->reports, s->ended, s->spared);
 	printf("  drops, each foreseen:");
 	for (int i = 0; i < N_DROP_REASONS; i++)
 		printf(" %s %lu", drop_reason_name[i], (unsigned long)s->drops[i]);

@@ -13,6 +13,7 @@
 #define SIM_TRACE 128
 #define SIM_INDEXES 64 /* DIP indexes of a VIP that are looked at */
 #define SIM_UIDS 4096
+#define SIM_PORT 1024 /* of the first tuple's client */
 
 /** A DIP as operators know it. */
 struct sim_dip {
@@ -87,7 +88,8 @@ struct sim_request {
 };
 
 struct sim_mood { /* how often what happens, of 10,000 steps; drawn for each run */
-	unsigned clients, control, worker, request, tick, leap, kill, reboot, disk, hops, audit;
+	unsigned clients, control, worker, request, tick, leap, kill, reboot, disk, hops, audit,
+		agents, wall;
 };
 
 struct sim {
@@ -96,6 +98,7 @@ struct sim {
 	uint64_t n_packets;
 	struct prng random;
 	struct box *box;
+	struct backends *backends;
 	struct model *model;
 	struct sim_mood mood;
 	unsigned burst_max;
@@ -119,6 +122,7 @@ struct sim {
 	bool auditing;
 	unsigned n_audits; /* before it */
 	uint64_t generation; /* last seen published */
+	int64_t wall_stepped_s; /* forwards, since the process began */
 	bool resync;         /* operators must look what became of their requests */
 	unsigned n_kills, n_reboots, n_answered, n_refused, n_publishes, n_dropped; /* n_publishes: also the epoch */
 	uint64_t n_drops[N_DROP_REASONS];
@@ -184,6 +188,8 @@ void operator_init(struct sim *s);
 void operator_request(struct sim *s);
 /** Take the answers that came. */
 void operator_answers(struct sim *s);
+/** The wall clock was stepped: a deadline on disk is nearer by that for the next process. */
+void operator_wall_stepped(struct sim *s, int64_t seconds);
 /** The process is gone: what was under way may have been done or not. */
 void operator_killed(struct sim *s);
 /** A new process answers: compare what it has with what was answered, and go on from there. */

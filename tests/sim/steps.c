@@ -1,5 +1,5 @@
 /* The scheduler: what happens next is drawn from the seed. */
-#include "tests/sim/sim.h"
+#include "tests/sim/backends.h"
 
 #include <assert.h>
 #include <stdarg.h>
@@ -103,7 +103,7 @@ static void check_flows(struct sim *s, const struct snapshot *snapshot)
 		const struct vip_view *v = traffic_view(s, snapshot, t);
 		struct sim_vip *vip = traffic_vip(s, v);
 		const struct sim_vip *last = &s->vips[f->vip];
-		if (!v && last->uid == f->vip_uid && last->may_go_s > box_wall_s())
+		if (!v && last->uid == f->vip_uid && last->may_go_s > box_time_s())
 			model_vip_gone(s->model, f, s->n_publishes, &s->vips[f->vip].conf);
 		if (vip)
 			model_published(s->model, f, snapshot, v, s->n_publishes, &vip->conf);
@@ -122,7 +122,7 @@ static void check_vips(struct sim *s, const struct snapshot *snapshot)
 			if (found)
 				v->uid = snapshot->vips[k]->uid;
 		}
-		if (!found && v->exists && !v->busy && !v->deleting && v->may_go_s > box_wall_s())
+		if (!found && v->exists && !v->busy && !v->deleting && v->may_go_s > box_time_s())
 			sim_wrong(s, "VIP %s is gone, and nobody asked for it", v->id);
 	}
 }
@@ -159,8 +159,10 @@ static unsigned draw_fuel(struct sim *s)
 static void run_control(struct sim *s)
 {
 	box_run_control(s->box, draw_fuel(s));
-	if (s->box->control && s->resync)
+	if (s->box->control && s->resync) {
 		operator_resync(s);
+		backends_resync(s->backends);
+	}
 	sim_check_published(s);
 	operator_answers(s);
 	counters_ask(s);
@@ -203,6 +205,7 @@ static void kill_process(struct sim *s, bool reboot)
 	exits_killed(s, reboot);
 	operator_killed(s);
 	counters_killed(s);
+	backends_killed(s->backends);
 	if (sim_chance(s, 3))
 		box_advance_ms(prng_below(&s->random, 60000));
 	if (sim_chance(s, 3))
@@ -220,6 +223,15 @@ static void set_disk(struct sim *s)
 	s->box->polls_max = prng_below(&s->random, 8);
 	sim_event(s, "the disk: error %ld, at most %ld polls", s->box->fail_commits,
 		  s->box->polls_max, 0, 0);
+}
+
+static void step_wall(struct sim *s)
+{
+	int64_t seconds = (int64_t)prng_below(&s->random, 20000) - 10000;
+
+	sim_event(s, "the wall clock is stepped by %ld s", seconds, 0, 0, 0);
+	box_step_wall_s(seconds);
+	operator_wall_stepped(s, seconds);
 }
 
 static void set_hops(struct sim *s)
@@ -255,6 +267,10 @@ bool sim_step(struct sim *s)
 		set_hops(s);
 	else if ((dice -= m->hops) < m->audit)
 		counters_audit(s);
+	else if ((dice -= m->audit) < m->agents)
+		backends_step(s->backends);
+	else if ((dice -= m->agents) < m->wall)
+		step_wall(s);
 	else
 		run_worker(s, prng_below(&s->random, s->box->n_workers), draw_fuel(s));
 	if (s->model->fault[0])
@@ -277,7 +293,9 @@ static void draw_mood(struct sim *s)
 				    .reboot = sim_chance(s, 2) ? 0 : prng_below(r, 4),
 				    .disk = sim_chance(s, 2) ? 0 : prng_below(r, 20),
 				    .hops = sim_chance(s, 2) ? 0 : prng_below(r, 20),
-				    .audit = 1 + prng_below(r, 20)};
+				    .audit = 1 + prng_below(r, 20),
+				    .agents = sim_chance(s, 3) ? 0 : 400 + prng_below(r, 1200),
+				    .wall = sim_chance(s, 2) ? 0 : prng_below(r, 8)};
 	s->burst_max = sim_chance(s, 4) ? 2 : 1 + prng_below(r, 24);
 	s->box->n_workers = 1 + prng_below(r, BOX_WORKERS_MAX);
 	s->odd_share = 8 + prng_below(r, 40);
@@ -301,6 +319,7 @@ struct sim *sim_new(uint64_t seed)
 	draw_mood(s);
 	operator_init(s);
 	traffic_init(s);
+	s->backends = backends_new(s);
 	noting = s;
 	box_start(s->box);
 	return s;
@@ -325,6 +344,7 @@ void sim_free(struct sim *s)
 	if (s->fault[0] && s->box->alive)
 		box_kill(s->box, false);
 	box_free(s->box);
+	backends_free(s->backends);
 	free(s->model);
 	free(s);
 }

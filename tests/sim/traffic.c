@@ -35,7 +35,7 @@ void traffic_init(struct sim *s)
 		bool few = c->affinity == AFFINITY_CLIENT;
 
 		*t = (struct sim_tuple){.vip = vip,
-					.sport = (uint16_t)(1024 + i),
+					.sport = (uint16_t)(SIM_PORT + i),
 					.dport = c->match.port ? c->match.port
 							       : (uint16_t)(80 + sim_chance(s, 2)),
 					.proto = tuple_proto(s, c)};

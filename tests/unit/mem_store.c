@@ -1,6 +1,7 @@
 #include "tests/unit/mem_store.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <stdlib.h>
 
 static void *copy(const void *p, size_t n)
@@ -33,6 +34,38 @@ static void disk_remove(struct persist_state *d, uint32_t uid)
 	}
 }
 
+static bool disk_has_dip(const struct persist_state *d, const struct persist_agent *a)
+{
+	for (unsigned i = 0; i < d->n_vips; i++)
+		for (unsigned k = 0; d->vips[i].uid == a->vip_uid && k < d->vips[i].n_dips; k++)
+			if (d->vips[i].dips[k].uid == a->dip_uid)
+				return true;
+	return false;
+}
+
+static void disk_forget_agents(struct persist_state *d)
+{
+	for (unsigned i = d->n_agents; i-- > 0;)
+		if (!disk_has_dip(d, &d->agents[i]))
+			d->agents[i] = d->agents[--d->n_agents];
+}
+
+int mem_store_put_agent(struct persist_state *d, const struct persist_agent *a, struct error *err)
+{
+	if (!disk_has_dip(d, a))
+		return error_set(err, -ENOENT, "the DIP is gone");
+	for (unsigned i = 0; i < d->n_agents; i++) {
+		if (strcmp(d->agents[i].id, a->id) != 0)
+			continue;
+		d->agents[i] = *a;
+		return 0;
+	}
+	d->agents = realloc(d->agents, (d->n_agents + 1) * sizeof(*d->agents));
+	assert(d->agents);
+	d->agents[d->n_agents++] = *a;
+	return 0;
+}
+
 void mem_store_commit(struct persist_state *d, const struct persist_txn *txn)
 {
 	d->generation = txn->generation;
@@ -46,6 +79,7 @@ void mem_store_commit(struct persist_state *d, const struct persist_txn *txn)
 		assert(d->vips);
 		d->vips[d->n_vips++] = copy_vip(txn->put[i]);
 	}
+	disk_forget_agents(d);
 }
 
 struct persist_state mem_store_read(const struct persist_state *d)
@@ -56,5 +90,6 @@ struct persist_state mem_store_read(const struct persist_state *d)
 	assert(s.vips);
 	for (unsigned i = 0; i < d->n_vips; i++)
 		s.vips[i] = copy_vip(&d->vips[i]);
+	s.agents = copy(d->agents, d->n_agents * sizeof(*s.agents));
 	return s;
 }
