@@ -59,40 +59,45 @@ static long long number(const json_t *object, const char *name)
 	return json_integer_value(json_object_get(object, name));
 }
 
+/* Send the document, or have it only planned. */
+static int send(struct ctl *c, const struct ctl_call *call, const struct ctl_request *put, bool dry,
+		struct ctl_answer *out)
+{
+	struct ctl_request r = *put;
+	struct ctl_path path;
+
+	ctl_path_set(&path, CONFIG);
+	ctl_path_query(&path, "prune", ctl_option(call, OPT_PRUNE));
+	ctl_path_query(&path, "dry_run", dry ? "true" : NULL);
+	ctl_path_query(&path, "override_hold", ctl_option(call, OPT_OVERRIDE_HOLD) ? "true" : NULL);
+	r.path = &path;
+	return ctl_ask(c, &r, out);
+}
+
 /* Show what the document would change. *n: differences that the document and the plan tell of. */
-static int preview(struct ctl *c, const struct ctl_call *call, struct ctl_request *r,
+static int preview(struct ctl *c, const struct ctl_call *call, const struct ctl_request *r,
 		   const json_t *current, unsigned *n)
 {
 	const char *prune = ctl_option(call, OPT_PRUNE);
 	const struct ctl_diff_style style = {.colour = c->colour,
 					     .keep = prune && !strcmp(prune, "none")};
-	struct ctl_path path;
 	struct ctl_answer a;
-
-	ctl_path_set(&path, CONFIG);
-	ctl_path_query(&path, "prune", prune);
-	ctl_path_query(&path, "dry_run", "true");
-	ctl_path_query(&path, "override_hold", ctl_option(call, OPT_OVERRIDE_HOLD) ? "true" : NULL);
-	r->path = &path;
-	int rc = ctl_ask(c, r, &a);
+	int rc = send(c, call, r, true, &a);
 	const json_t *plan = json_object_get(a.json, "plan");
+	*n = (unsigned)json_array_size(json_object_get(plan, "vips"));
 	if (!rc && c->json) {
-		FILE *nowhere = fopen("/dev/null", "we");
-		*n = nowhere ? ctl_diff_print(current, r->body, &style, nowhere) : 0;
-		if (nowhere)
-			fclose(nowhere);
 		if (ctl_option(call, OPT_DRY_RUN))
 			ctl_print_raw(c, &a);
 	} else if (!rc) {
-		*n = ctl_diff_print(current, r->body, &style, c->out);
-		if (!*n && json_array_size(json_object_get(plan, "vips")))
+		unsigned n_lines = ctl_diff_print(current, r->body, &style, c->out);
+		if (*n && !n_lines)
 			fputs("~ members that the file does not name get their defaults\n", c->out);
-		if (*n || json_array_size(json_object_get(plan, "vips"))) {
+		*n += n_lines;
+		if (*n) {
 			fputc('\n', c->out);
 			ctl_plan_print(c, plan);
 		}
 	}
-	*n += (unsigned)json_array_size(json_object_get(plan, "vips"));
 	ctl_answer_free(&a);
 	return rc;
 }
@@ -126,16 +131,11 @@ static bool is_nothing(const json_t *answer)
 	return nothing;
 }
 
-static int put(struct ctl *c, const struct ctl_call *call, struct ctl_request *r)
+static int put(struct ctl *c, const struct ctl_call *call, const struct ctl_request *r)
 {
-	struct ctl_path path;
 	struct ctl_answer a;
+	int rc = send(c, call, r, false, &a);
 
-	ctl_path_set(&path, CONFIG);
-	ctl_path_query(&path, "prune", ctl_option(call, OPT_PRUNE));
-	ctl_path_query(&path, "override_hold", ctl_option(call, OPT_OVERRIDE_HOLD) ? "true" : NULL);
-	r->path = &path;
-	int rc = ctl_ask(c, r, &a);
 	if (!rc && c->json) {
 		ctl_print_raw(c, &a);
 	} else if (!rc && is_nothing(a.json)) {
