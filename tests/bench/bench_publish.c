@@ -252,18 +252,21 @@ static double percentile(double *values, unsigned n, unsigned percent)
 /* --- cases
  * ----------------------------------------------------------------------------------------- */
 
-/* The middle and the 99th percentile of the pause that publishes cost a saturated worker. The
+/* The middle and the 99th percentile of the pause that publishes cost a saturated worker, and of the time
+ * from a change's request to its answer: planned, on disk, published. The
  * change goes back and forth, so that each publish plans and checks all flows and writes pins or
  * none. */
 static void bench_pause(struct rig *r, const char *name, unsigned n_publishes)
 {
-	static double pause_ms[N_PUBLISHES];
+	static double pause_ms[N_PUBLISHES], change_ms[N_PUBLISHES];
 	struct control_request q;
 
 	if (worker_start(r->worker))
 		exit(1);
 	for (unsigned i = 0; i < n_publishes; i++) {
+		uint64_t start = bench_now_ns();
 		set_weight(r, 0, i & 1 ? 10 : 0, &q);
+		change_ms[i] = (double)(bench_now_ns() - start) / 1e6;
 		pause_ms[i] = (double)q.change.pause_us / 1000;
 		for (uint64_t until = clock_now_ms() + 5; clock_now_ms() < until;)
 			if (!control_step(r->control))
@@ -272,6 +275,8 @@ static void bench_pause(struct rig *r, const char *name, unsigned n_publishes)
 	worker_stop(r->worker);
 	bench_result("publish", name, "pause_p50", percentile(pause_ms, n_publishes, 50), "ms");
 	bench_result("publish", name, "pause_p99", percentile(pause_ms, n_publishes, 99), "ms");
+	bench_result("change", name, "p50", percentile(change_ms, n_publishes, 50), "ms");
+	bench_result("change", name, "p99", percentile(change_ms, n_publishes, 99), "ms");
 	struct consistency c;
 	control_read_consistency(r->control, &c);
 	if (c.violations_total || c.flows_unlearned_total || endless_port_dropped(r->port))
