@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <time.h>
 
 #include "api/server/auth.h"
 #include "api/server/connections.h"
@@ -28,6 +29,7 @@
 #define CHANGES_MAX (CONNECTIONS_MAX / 2)
 /* For a request line and headers. Longer ones the library refuses itself. */
 #define HEAD_MAX (64u << 10)
+#define LAST_WORDS_MS 1000u /* of streams, when the process ends */
 #define STREAM_PIECE ((size_t)16 << 10)
 #define OTHER_FILES 512u /* open ones, besides connections */
 
@@ -56,6 +58,7 @@ struct http_server {
 	struct api_context *api;
 	unsigned n;
 	struct http_listener listeners[LISTENERS_MAX];
+	_Atomic unsigned n_streams; /* answers that go on */
 };
 
 /* --- requests ------------------------------------------------------------------------------------
@@ -205,7 +208,8 @@ static bool add_cors_headers(struct MHD_Response *r, const struct api_response *
 	static const char *const allow[][2] = {
 		{"Vary", "Origin"},
 		{"Access-Control-Allow-Methods", "GET, HEAD, PUT, PATCH, POST, DELETE"},
-		{"Access-Control-Allow-Headers", "Authorization, Content-Type, If-Match, If-None-Match"},
+		{"Access-Control-Allow-Headers",
+		 "Authorization, Content-Type, If-Match, If-None-Match"},
 		{"Access-Control-Expose-Headers",
 		 "ETag, Location, Retry-After, WWW-Authenticate, X-Generation"},
 		{"Access-Control-Max-Age", "600"},
@@ -245,6 +249,7 @@ static void close_stream(void *cls)
 	struct stream *s = cls;
 
 	s->source.close(s->source.state);
+	atomic_fetch_sub(&s->listener->server->n_streams, 1);
 	free(s);
 }
 
@@ -258,6 +263,7 @@ static struct MHD_Response *make_stream(struct http_listener *l, const struct in
 		return NULL;
 	}
 	*s = (struct stream){l, (unsigned)(in - l->incoming), *source};
+	atomic_fetch_add(&l->server->n_streams, 1);
 	struct MHD_Response *r = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, STREAM_PIECE,
 								   read_stream, s, close_stream);
 	if (!r)
@@ -468,11 +474,12 @@ int http_check(const struct http_server *s, struct auth *auth, struct error *err
 	for (unsigned i = 0; i < s->n; i++) {
 		const struct listener *l = &s->listeners[i].socket;
 		if (!l->is_unix && !l->loopback && !auth_asks(auth))
-			return error_set(err, -EACCES,
-					 "--listen %s: not a loopback address, and no token exists "
-					 "that could be asked for: make one by concuryd --init-token, "
-					 "or give a --token-file",
-					 l->text);
+			return error_set(
+				err, -EACCES,
+				"--listen %s: not a loopback address, and no token exists "
+				"that could be asked for: make one by concuryd --init-token, "
+				"or give a --token-file",
+				l->text);
 	}
 	return 0;
 }
@@ -523,6 +530,15 @@ int http_start(struct http_server *s, struct api_context *api, struct error *err
 	return 0;
 }
 
+/* Streams end by themselves once the process does: let them say so. */
+static void wait_for_streams(struct http_server *s)
+{
+	static const struct timespec pause = {.tv_nsec = 10000000};
+
+	for (unsigned i = 0; i < LAST_WORDS_MS / 10 && atomic_load(&s->n_streams); i++)
+		nanosleep(&pause, NULL);
+}
+
 void http_close(struct http_server *s)
 {
 	if (!s)
@@ -531,6 +547,10 @@ void http_close(struct http_server *s)
 		struct http_listener *l = &s->listeners[i];
 		connections_stop(&l->connections);
 		listener_close(&l->socket);
+	}
+	wait_for_streams(s);
+	for (unsigned i = 0; i < s->n; i++) {
+		struct http_listener *l = &s->listeners[i];
 		if (l->daemon)
 			MHD_stop_daemon(l->daemon);
 		connections_free(&l->connections);
