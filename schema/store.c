@@ -241,23 +241,28 @@ static int store_poll(void *ctx, struct error *err)
 	return rc;
 }
 
+static int wait_for_aside(struct store *s, struct aside *w, struct error *err)
+{
+	pthread_mutex_lock(&s->lock);
+	w->result = thread_start(s, &w->error);
+	if (!w->result) {
+		w->next = s->asides;
+		s->asides = w;
+		pthread_cond_signal(&s->wake);
+		while (!w->done)
+			pthread_cond_wait(&s->written, &s->lock);
+	}
+	pthread_mutex_unlock(&s->lock);
+	if (w->result < 0 && err)
+		*err = w->error;
+	return w->result;
+}
+
 int store_run_aside(struct store *s, store_write write, const void *arg, struct error *err)
 {
 	struct aside w = {.write = write, .arg = arg};
 
-	pthread_mutex_lock(&s->lock);
-	w.result = thread_start(s, &w.error);
-	if (!w.result) {
-		w.next = s->asides;
-		s->asides = &w;
-		pthread_cond_signal(&s->wake);
-		while (!w.done)
-			pthread_cond_wait(&s->written, &s->lock);
-	}
-	pthread_mutex_unlock(&s->lock);
-	if (w.result < 0 && err)
-		*err = w.error;
-	return w.result;
+	return wait_for_aside(s, &w, err);
 }
 
 static int put_agent(struct store_db *d, const void *arg, struct error *err)

@@ -1,4 +1,5 @@
-/* The HTTP server: listeners, connections, bodies; with head.h, the only user of libmicrohttpd. */
+/* The HTTP server: listeners, connections, bodies; with head.h, send.h and peer.h, the only user of
+ * libmicrohttpd. */
 #pragma once
 
 #include "api/server/exchange.h"

@@ -285,6 +285,7 @@ START_TEST(kept_connections_are_kept_for_a_while)
 	http_read(fd, false, &a);
 	http_answer_free(&a);
 	for (int i = 0; i < 3; i++) {
+		usleep(200000); /* until the server has noted that the answer is out */
 		pass(40000);
 		usleep(600000);
 		ck_assert(http_send(fd, GET_LIVEZ, strlen(GET_LIVEZ)));
