@@ -293,6 +293,7 @@ static int run_threads(struct daemon *d, struct error *err)
 				    .n_workers = d->n_workers,
 				    .xsk = d->xsk,
 				    .watch = d->watch,
+				    .history = store_history(d->store),
 				    .machine = &d->machine};
 	api_backend_live(b, &d->live);
 	b->info.state_file = state_file_status(d->state);

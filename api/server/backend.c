@@ -21,6 +21,14 @@ static uint64_t live_generation(void *ctx)
 	return control_generation(l->control);
 }
 
+static int live_read_history(void *ctx, uint64_t generation, uint64_t from, uint64_t to, size_t max,
+			     struct history_view *out)
+{
+	struct api_live *l = ctx;
+
+	return history_read(l->history, generation, from, to, max, out);
+}
+
 static struct vip_info *live_read_vips(void *ctx, const char *vip, bool with_dips, size_t *n)
 {
 	struct api_live *l = ctx;
@@ -220,6 +228,7 @@ void api_backend_live(struct api_backend *b, struct api_live *live)
 	b->change = live_change;
 	b->look = live_look;
 	b->generation = live_generation;
+	b->read_history = live_read_history;
 	b->read_vips = live_read_vips;
 	b->free_vips = vip_infos_free;
 	b->read_consistency = live_read_consistency;

@@ -5,6 +5,7 @@
 #include "base/hugemem.h"
 #include "control/agents.h"
 #include "control/control.h"
+#include "control/history.h"
 #include "control/flow_page.h"
 #include "control/preflight.h"
 #include "control/trace_names.h"
@@ -50,6 +51,9 @@ struct api_backend {
 	void (*change)(void *ctx, struct control_request *r);
 	void (*look)(void *ctx, void (*fn)(void *arg, struct control_view *view), void *arg);
 	uint64_t (*generation)(void *ctx);
+	/* control/history.h */
+	int (*read_history)(void *ctx, uint64_t generation, uint64_t from, uint64_t to, size_t max,
+			    struct history_view *out);
 	struct vip_info *(*read_vips)(void *ctx, const char *vip, bool with_dips, size_t *n);
 	void (*free_vips)(struct vip_info *v, size_t n);
 	void (*read_consistency)(void *ctx, struct consistency *out);
@@ -90,6 +94,7 @@ struct api_live {
 	unsigned n_workers;
 	struct xsk *xsk;
 	struct watch *watch;
+	struct history *history;
 	const struct preflight *machine; /* as of the start; VIPs and DIPs are those of the moment */
 };
 

@@ -144,10 +144,30 @@ static void put_run(struct put *p, struct api_response *resp)
 		answer_put(p, resp);
 }
 
+/* A body that was read: carry it out. */
+static void put_document(struct put *p, const json_t *document, struct api_response *resp)
+{
+	struct field_errors errors = {.n = 0};
+
+	if (config_parse(document, &p->wanted, &errors))
+		put_run(p, resp);
+	else if (errors.n)
+		change_refuse(resp, &errors);
+	else
+		problem_set(resp, 500, "out of memory");
+}
+
+static void put_free(struct put *p)
+{
+	change_end(&p->call);
+	config_diff_free(&p->diff);
+	config_free(&p->wanted);
+	free(p);
+}
+
 void config_put(struct api_request *req, struct api_response *resp)
 {
 	struct put *p = calloc(1, sizeof(*p));
-	struct field_errors errors = {.n = 0};
 	json_t *body = NULL;
 
 	if (!p) {
@@ -157,15 +177,23 @@ void config_put(struct api_request *req, struct api_response *resp)
 	if (read_prune(req, &p->prune, resp) &&
 	    change_init_several(req, "PUT /v1/config", &p->call, resp))
 		body = body_parse(req, false, resp);
-	if (body && config_parse(body, &p->wanted, &errors))
-		put_run(p, resp);
-	else if (body && errors.n)
-		change_refuse(resp, &errors);
-	else if (body)
-		problem_set(resp, 500, "out of memory");
+	if (body)
+		put_document(p, body, resp);
 	json_decref(body);
-	change_end(&p->call);
-	config_diff_free(&p->diff);
-	config_free(&p->wanted);
-	free(p);
+	put_free(p);
+}
+
+void config_apply(const struct api_request *req, const json_t *document, enum config_prune prune,
+		  const char *action, struct api_response *resp)
+{
+	struct put *p = calloc(1, sizeof(*p));
+
+	if (!p) {
+		problem_set(resp, 500, "out of memory");
+		return;
+	}
+	p->prune = prune;
+	if (change_init_several(req, action, &p->call, resp))
+		put_document(p, document, resp);
+	put_free(p);
 }

@@ -57,6 +57,12 @@ MUST_CHECK bool config_copy_tag(const struct config_copy *c, char *tag);
 uint64_t config_copy_generation(const struct config_copy *c);
 void config_copy_free(struct config_copy *c);
 
+/** Make a document that was read before the desired state, as PUT does, and answer. action: for the log. */
+struct api_request;
+struct api_response;
+void config_apply(const struct api_request *req, const json_t *document, enum config_prune prune,
+		  const char *action, struct api_response *resp);
+
 /** Hold the request's preconditions against the whole desired state. Thread: control's, in `prepare`. */
 struct change_call;
 MUST_CHECK enum control_status config_check_whole(struct change_call *c, struct control_view *view);

@@ -19,6 +19,11 @@ void dip_delete(struct api_request *req, struct api_response *resp);
 void config_get(struct api_request *req, struct api_response *resp);
 void config_put(struct api_request *req, struct api_response *resp);
 void config_batch_post(struct api_request *req, struct api_response *resp);
+void versions_list(struct api_request *req, struct api_response *resp);
+void version_get(struct api_request *req, struct api_response *resp);
+void version_diff_get(struct api_request *req, struct api_response *resp);
+void rollback_post(struct api_request *req, struct api_response *resp);
+void audit_log_get(struct api_request *req, struct api_response *resp);
 void limits_get(struct api_request *req, struct api_response *resp);
 
 void flows_list(struct api_request *req, struct api_response *resp);

@@ -3,6 +3,7 @@
 
 #define VIP "/v1/vips/{vip}"
 #define DIP VIP "/dips/{dip}"
+#define VERSIONS "/v1/config/versions"
 #define AGENT "/v1/agents/{agent}"
 #define TOKEN "/v1/tokens/{token}"
 
@@ -20,6 +21,11 @@ const struct route api_routes[] = {
 	{"GET", "/v1/config", config_get, NULL, ROLE_READ},
 	{"PUT", "/v1/config", config_put, "prune override_hold dry_run", ROLE_OPERATE},
 	{"POST", "/v1/config:batch", config_batch_post, "override_hold dry_run", ROLE_OPERATE},
+	{"GET", VERSIONS, versions_list, "limit cursor", ROLE_READ},
+	{"GET", VERSIONS "/{version}", version_get, NULL, ROLE_READ},
+	{"GET", VERSIONS "/{version}/diff", version_diff_get, "to", ROLE_READ},
+	{"POST", "/v1/config:rollback", rollback_post, "override_hold dry_run", ROLE_OPERATE},
+	{"GET", "/v1/audit-log", audit_log_get, "author path since limit cursor", ROLE_READ},
 	{"GET", "/v1/limits", limits_get, NULL, ROLE_READ},
 	{"GET", VIP "/flows", flows_list, "limit cursor dip client pinned state", ROLE_READ},
 	{"GET", "/v1/agents", agents_list, NULL, ROLE_READ},

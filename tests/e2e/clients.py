@@ -1,5 +1,5 @@
 """What speaks to the laboratory: HTTP clients in its namespaces, the API's client, and the arithmetic of
-shares. Only the Python standard library is used.
+shares. Only the Python standard library is used, and jsonschema.
 """
 
 import contextlib
@@ -11,6 +11,8 @@ import os
 import socket
 import threading
 import time
+
+import contract
 
 _libc = ctypes.CDLL(None, use_errno=True)
 CLONE_NEWNET = 0x40000000
@@ -85,7 +87,7 @@ class Answer:
 
 
 class Api:
-    """The daemon's API over its Unix socket."""
+    """The daemon's API over its Unix socket. Every answer is held against the API's description."""
 
     def __init__(self, path):
         self.path = str(path)
@@ -101,9 +103,11 @@ class Api:
         try:
             c.request(method, url, body=body, headers=headers)
             r = c.getresponse()
-            return Answer(r.status, r.headers, r.read())
+            answer = Answer(r.status, r.headers, r.read())
         finally:
             c.close()
+        contract.check(method, url, answer.status, answer.headers, answer.raw)
+        return answer
 
     def _must(self, method, url, body, wanted):
         a = self.call(method, url, body)

@@ -95,6 +95,36 @@ static uint64_t generation(void *ctx)
 	return 41;
 }
 
+/* Two versions. */
+static int read_history(void *ctx, uint64_t published, uint64_t from, uint64_t to, size_t max,
+			struct history_view *out)
+{
+	static const struct persist_log_entry log[] = {
+		{.wall_ms = 1700000000123,
+		 .author = "local",
+		 .action = "PUT /v1/vips/web",
+		 .n_edits = 1,
+		 .edits = "[{\"path\": \"/v1/vips/web\", \"before\": null, \"after\": {\"id\": "
+			  "\"web\"}}]",
+		 .generation = 40},
+		{.wall_ms = 1700000001123,
+		 .author = "ann",
+		 .action = "DELETE /v1/vips/web",
+		 .n_edits = 1,
+		 .edits = "damaged",
+		 .generation_before = 40,
+		 .generation = 41}};
+	static struct history *history;
+
+	(void)ctx;
+	if (!history) {
+		struct persist_txn txn = {.generation = 40, .n_log = ARRAY_LEN(log), .log = log};
+		if (history_new(&history) || history_apply(history, &txn))
+			abort();
+	}
+	return history_read(history, published, from, to, max, out);
+}
+
 static struct vip_info *read_vips(void *ctx, const char *vip, bool with_dips, size_t *n)
 {
 	(void)ctx;
@@ -382,6 +412,7 @@ void api_fake_context(struct api_context *api)
 		.change = change,
 		.look = look,
 		.generation = generation,
+		.read_history = read_history,
 		.read_vips = read_vips,
 		.free_vips = free_vips,
 		.read_consistency = read_consistency,
