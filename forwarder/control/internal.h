@@ -321,6 +321,12 @@ MUST_CHECK int batch_plan(struct control *c, struct batch *b, struct error *err)
  *  opened that a new VIP would take over: the requests are to be applied anew, to what is there now. */
 MUST_CHECK int control_publish(struct control *c, struct batch *b, struct error *err);
 
+/* install.c */
+/** The batch was published: its versions are the VIPs' own now. */
+void batch_install(struct control *c, struct batch *b);
+/** What the plans said of each flow is so now; breathes. */
+void batch_install_flags(struct control *c, const struct batch *b);
+
 /* commit.c */
 /** Write the batch's next versions in one transaction and wait for it. 0, or negative with err set. */
 MUST_CHECK int commit_batch(struct control *c, const struct batch *b, struct error *err);
