@@ -53,7 +53,8 @@ enum ctl_exit {
 	X(PRUNE, "prune", 0, "HOW", "none drain remove",                                           \
 	  "what becomes of objects that the file does not name: none (they stay), drain, remove")  \
 	X(FOLLOW, "follow", 'f', NULL, "", "go on until interrupted")                              \
-	X(SINCE, "since", 0, "ID", "", "from behind the event of this id; 0 is all")               \
+	X(SINCE, "since", 0, "ID", "",                                                             \
+	  "events: from behind the one of this id, 0 is all; audit-log: from this time on")        \
 	X(KIND, "kind", 0, "KIND", "", "only events of these kinds, separated by commas")          \
 	X(VIP, "vip", 0, "VIP", "", "only of this VIP")                                            \
 	X(DIP, "dip", 0, "DIP", "", "only of this DIP")                                            \
@@ -65,8 +66,12 @@ enum ctl_exit {
 	X(PROTOCOL, "protocol", 0, "WORD", "tcp udp", "for a VIP of both: tcp or udp")             \
 	X(REASON, "reason", 0, "TEXT", "", "why, for those who look at it later")                  \
 	X(TTL, "ttl", 0, "SECONDS", "", "how long it holds")                                       \
+	X(AUTHOR, "author", 0, "NAME", "", "only what this token or user has changed")             \
+	X(PATH, "path", 0, "PATH", "", "only changes of this, as /v1/vips/web/dips/b1")            \
 	X(ROLE, "role", 0, "ROLE", "read operate admin", "what the token permits")                 \
 	X(WAIT, "wait", 0, NULL, "", "return when the last connection has ended")                  \
+	X(PACKETS, "packets", 0, "N", "", "end after so many (100)")                               \
+	X(SECONDS, "seconds", 0, "N", "", "end after this time (10)")                              \
 	X(INTERVAL, "interval", 0, "SECONDS", "", "between two looks (1)")
 
 enum ctl_option_id {

@@ -49,6 +49,16 @@ const struct ctl_command ctl_commands[] = {
 	 "that it does not name are drained, or what --prune says.",
 	 ctl_config_apply},
 
+	{"config", "versions", "", "LIMIT", "What the configuration was, the latest version first.",
+	 NULL, ctl_config_versions},
+	{"config", "show", "VERSION", "", "The configuration as it was, as a file.", NULL,
+	 ctl_config_show},
+	{"config", "diff", "VERSION [VERSION]", "",
+	 "What a version has changed, or what lies between two.", NULL, ctl_config_diff},
+	{"config", "rollback", "VERSION", "DRY_RUN IF_MATCH OVERRIDE_HOLD",
+	 "Make the configuration what it was, as \"config apply\" would.", NULL,
+	 ctl_config_rollback},
+
 	{"health", "show", "VIP [DIP]", "", "What checks say of the DIPs; of one, its history too.",
 	 NULL, ctl_health_show},
 	{"health", "override", "VIP DIP up|down", "REASON TTL OVERRIDE_HOLD",
@@ -73,8 +83,13 @@ const struct ctl_command ctl_commands[] = {
 	 ctl_audit},
 	{"", "flows", "VIP", "DIP CLIENT STATE PINNED LIMIT", "The flows that are known.",
 	 "With -o json each page as it came, one document after the other.", ctl_flows},
+	{"", "audit-log", "", "LIMIT AUTHOR PATH SINCE", "Who has changed what, and when.", NULL,
+	 ctl_audit_log},
 	{"", "explain", "VIP SRC SPORT [DPORT]", "PROTOCOL", "Where a connection goes, and why.",
 	 "DPORT is needed where the VIP has any port.", ctl_explain},
+	{"", "trace", "[VIP]", "DIP CLIENT PACKETS SECONDS",
+	 "Packets in and out with what was decided about each, as pcapng.",
+	 "concuryctl trace web | tcpdump -r -", ctl_trace},
 	{"", "events", "", "SINCE KIND VIP FOLLOW", "What has happened; with -f, what happens.",
 	 "Without --follow all that is remembered, and no more. With -o json each line is an "
 	 "event. A stream "

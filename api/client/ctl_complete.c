@@ -140,6 +140,9 @@ static void offer_argument(const struct completion *k, const struct ctl_call *ca
 	} else if (!strcmp(p.name, "MEMBER=VALUE")) {
 		offer_members(k, strcmp(call->command->group, "vip") ? ctl_dip_members
 								     : ctl_vip_members);
+	} else if (!strcmp(p.name, "VERSION")) {
+		ctl_path_set(&path, "/v1/config/versions");
+		offer_ids(k, &path, "version");
 	} else if (!strcmp(p.name, "TOKEN")) {
 		ctl_path_set(&path, "/v1/tokens");
 		offer_ids(k, &path, "id");

@@ -59,37 +59,46 @@ static long long number(const json_t *object, const char *name)
 	return json_integer_value(json_object_get(object, name));
 }
 
-/* Send the document, or have it only planned. */
-static int send(struct ctl *c, const struct ctl_call *call, const struct ctl_request *put, bool dry,
+/* What is to become the configuration, and the request that makes it so. */
+struct aim {
+	const json_t *wanted;
+	const char *method;
+	const char *path;
+	const json_t *body;
+	const char *if_match;
+};
+
+/* Send it, or have it only planned. */
+static int send(struct ctl *c, const struct ctl_call *call, const struct aim *aim, bool dry,
 		struct ctl_answer *out)
 {
-	struct ctl_request r = *put;
 	struct ctl_path path;
+	const struct ctl_request r = {
+		.method = aim->method, .path = &path, .body = aim->body, .if_match = aim->if_match};
 
-	ctl_path_set(&path, CONFIG);
+	ctl_path_set(&path, aim->path);
 	ctl_path_query(&path, "prune", ctl_option(call, OPT_PRUNE));
 	ctl_path_query(&path, "dry_run", dry ? "true" : NULL);
 	ctl_path_query(&path, "override_hold", ctl_option(call, OPT_OVERRIDE_HOLD) ? "true" : NULL);
-	r.path = &path;
 	return ctl_ask(c, &r, out);
 }
 
 /* Show what the document would change. *n: differences that the document and the plan tell of. */
-static int preview(struct ctl *c, const struct ctl_call *call, const struct ctl_request *r,
+static int preview(struct ctl *c, const struct ctl_call *call, const struct aim *aim,
 		   const json_t *current, unsigned *n)
 {
 	const char *prune = ctl_option(call, OPT_PRUNE);
 	const struct ctl_diff_style style = {.colour = c->colour,
 					     .keep = prune && !strcmp(prune, "none")};
 	struct ctl_answer a;
-	int rc = send(c, call, r, true, &a);
+	int rc = send(c, call, aim, true, &a);
 	const json_t *plan = json_object_get(a.json, "plan");
 	*n = (unsigned)json_array_size(json_object_get(plan, "vips"));
 	if (!rc && c->json) {
 		if (ctl_option(call, OPT_DRY_RUN))
 			ctl_print_raw(c, &a);
 	} else if (!rc) {
-		unsigned n_lines = ctl_diff_print(current, r->body, &style, c->out);
+		unsigned n_lines = ctl_diff_print(current, aim->wanted, &style, c->out);
 		if (*n && !n_lines)
 			fputs("~ members that the file does not name get their defaults\n", c->out);
 		*n += n_lines;
@@ -131,10 +140,10 @@ static bool is_nothing(const json_t *answer)
 	return nothing;
 }
 
-static int put(struct ctl *c, const struct ctl_call *call, const struct ctl_request *r)
+static int put(struct ctl *c, const struct ctl_call *call, const struct aim *aim)
 {
 	struct ctl_answer a;
-	int rc = send(c, call, r, false, &a);
+	int rc = send(c, call, aim, false, &a);
 
 	if (!rc && c->json) {
 		ctl_print_raw(c, &a);
@@ -150,42 +159,66 @@ static int put(struct ctl *c, const struct ctl_call *call, const struct ctl_requ
 	return rc;
 }
 
-/* With the document read, and the present state. */
-static int apply(struct ctl *c, const struct ctl_call *call, const json_t *wanted,
-		 const struct ctl_answer *current)
+/* Show, ask, do. */
+static int apply(struct ctl *c, const struct ctl_call *call, struct aim *aim)
 {
 	const char *etag = ctl_option(call, OPT_IF_MATCH);
-	struct ctl_request r = {.method = "PUT", .body = wanted};
+	struct ctl_path path;
+	struct ctl_answer current;
 	unsigned n = 0;
 
-	r.if_match = etag ? etag : current->etag[0] ? current->etag : NULL;
-	int rc = preview(c, call, &r, current->json, &n);
+	ctl_path_set(&path, CONFIG);
+	int rc = ctl_get(c, &path, &current);
+	aim->if_match = etag ? etag : current.etag[0] ? current.etag : NULL;
+	if (!rc)
+		rc = preview(c, call, aim, current.json, &n);
 	if (!rc && ctl_option(call, OPT_DRY_RUN)) {
 		if (!n && !c->json)
 			fputs("nothing would change\n", c->out);
-		return n ? CTL_DIFFERS : CTL_OK;
+		rc = n ? CTL_DIFFERS : CTL_OK;
+	} else if (!rc) {
+		rc = n ? ctl_confirm(c, "Apply?") : CTL_OK;
+		if (!rc)
+			rc = put(c, call, aim);
 	}
-	if (!rc && n)
-		rc = ctl_confirm(c, "Apply?");
-	return rc ? rc : put(c, call, &r);
+	aim->if_match = NULL;
+	ctl_answer_free(&current);
+	return rc;
 }
 
 int ctl_config_apply(struct ctl *c, const struct ctl_call *call)
 {
 	const char *name = ctl_option(call, OPT_FILE);
-	struct ctl_path path;
-	struct ctl_answer current;
 
 	if (!name)
 		return ctl_complain(CTL_USAGE, "--file FILE is needed (\"-\" is standard input)");
 	json_t *wanted = read_document(name);
 	if (!wanted)
 		return CTL_FAILED;
-	ctl_path_set(&path, CONFIG);
-	int rc = ctl_get(c, &path, &current);
-	if (!rc)
-		rc = apply(c, call, wanted, &current);
-	ctl_answer_free(&current);
+	struct aim aim = {.wanted = wanted, .method = "PUT", .path = CONFIG, .body = wanted};
+	int rc = apply(c, call, &aim);
 	json_decref(wanted);
+	return rc;
+}
+
+int ctl_config_rollback(struct ctl *c, const struct ctl_call *call)
+{
+	const char *version = call->args[0];
+	struct ctl_path path;
+	struct ctl_answer was;
+
+	if (strlen(version) > 18 || strspn(version, "0123456789") != strlen(version))
+		return ctl_complain(CTL_USAGE, "%.32s: the number of a version", version);
+	json_t *body = json_pack("{s:I}", "to", (json_int_t)strtoll(version, NULL, 10));
+	ctl_path_set(&path, CONFIG "/versions/%s", version);
+	int rc = ctl_get(c, &path, &was);
+	struct aim aim = {
+		.wanted = was.json, .method = "POST", .path = CONFIG ":rollback", .body = body};
+	if (!rc && !body)
+		rc = ctl_complain(CTL_FAILED, "out of memory");
+	else if (!rc)
+		rc = apply(c, call, &aim);
+	ctl_answer_free(&was);
+	json_decref(body);
 	return rc;
 }

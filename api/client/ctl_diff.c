@@ -144,6 +144,23 @@ static void diff_lists(struct diff *d, const char *vip, const json_t *current, c
 	}
 }
 
+unsigned ctl_diff_object(const char *what, const json_t *before, const json_t *after,
+			 const struct ctl_diff_style *style, FILE *out)
+{
+	struct diff d = {.style = style, .out = out};
+
+	if (json_is_object(before) && json_is_object(after)) {
+		diff_members(&d, what, "", before, after);
+	} else if (json_is_object(after)) {
+		print_added(&d, what, after);
+	} else {
+		begin(&d, '-');
+		fputs(what, out);
+		end(&d);
+	}
+	return d.n;
+}
+
 unsigned ctl_diff_print(const json_t *current, const json_t *wanted,
 			const struct ctl_diff_style *style, FILE *out)
 {

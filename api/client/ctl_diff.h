@@ -16,3 +16,7 @@ struct ctl_diff_style {
  * Returns the number of lines. */
 unsigned ctl_diff_print(const json_t *current, const json_t *wanted,
 			const struct ctl_diff_style *style, FILE *out);
+
+/** The same of one object: before or after may be null, which is that it is not there. */
+unsigned ctl_diff_object(const char *what, const json_t *before, const json_t *after,
+			 const struct ctl_diff_style *style, FILE *out);

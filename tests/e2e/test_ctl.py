@@ -116,10 +116,11 @@ def test_refusals(lab):
 
 
 def test_drain_and_cut(lab):
-    downloads = [lib.Download(lab, VIP4, 100000, "2m") for _ in range(6)]
-    busy = {d.backend for d in downloads}
-    assert busy == {"b1", "b2"}, busy
-    assert re.match(r"drained and removed, \d flows remain: generation", ctl(lab, "dip drain web b1"))
+    downloads = [lib.Download(lab, VIP4, 100000, "2m")]
+    while {d.backend for d in downloads} != {"b1", "b2"}:
+        assert len(downloads) < 60, "all on one of two DIPs"
+        downloads.append(lib.Download(lab, VIP4, 100000, "2m"))
+    assert re.match(r"drained and removed, \d+ flows remain: generation", ctl(lab, "dip drain web b1"))
     row = [r for r in ctl(lab, "dip list web").splitlines() if r.startswith("b1")][0]
     assert "draining" in row and "until 20" in row, row
     assert ctl(lab, "dip cancel web b1").startswith("drains no more")
@@ -223,6 +224,28 @@ def test_config(lab):
     lab.wait_up(["b1", "b2"])
 
 
+def test_history(lab):
+    same(lab, "config versions", "/v1/config/versions")
+    same(lab, "audit-log", "/v1/audit-log")
+    ctl(lab, "dip set web b1 weight=7")
+    header, last, *_ = ctl(lab, "config versions --limit 2").splitlines()
+    version = int(last.split()[0])
+    assert header.split()[0] == "VERSION" and "PATCH /v1/vips/web/dips/b1" in last, (header, last)
+    assert ctl(lab, f"config diff {version}", DIFFERS) == "~ dip web/b1  weight: 1 -> 7\n"
+    assert "weight" in ctl(lab, f"config diff {version - 1} {version} -o json", DIFFERS)
+    assert json.loads(ctl(lab, f"config show {version}")) == lab.api.get("/v1/config")
+    assert "~ dip web/b1  weight: 7 -> 1" in ctl(lab, f"config rollback {version - 1} -n", DIFFERS)
+    ctl(lab, f"config rollback {version - 1}", USAGE)
+    assert lab.dips()["b1"]["weight"] == 7
+    assert "dips: 0 created, 1 changed" in ctl(lab, f"config rollback {version - 1} --yes")
+    assert lab.dips()["b1"]["weight"] == 1
+    row = ctl(lab, "audit-log --path /v1/vips/web/dips/b1 --limit 1").splitlines()[1]
+    assert "rollback" in row and "uid:0" in row, row
+    assert ctl(lab, "audit-log --author nobody") == "nothing was changed\n"
+    ctl(lab, "config show 999999", FAILED)
+    ctl(lab, "config rollback x", USAGE)
+
+
 def test_health(lab):
     ctl(lab, ["health", "override", "web", "b1", "down", "--reason", "disk full", "--ttl", "600"])
     assert re.search(r"^b1 +down .* down: disk full", ctl(lab, "health show web"), re.M)
@@ -255,6 +278,17 @@ def test_events(lab):
     events = [json.loads(e) for e in ctl(lab, "events --since 0 --kind publish -o json").splitlines()]
     assert events and all(e["kind"] == "publish" for e in events), events
     assert "kind" in ctl(lab, "events --kind nonsense", FAILED)
+
+
+def test_trace(lab):
+    trace = subprocess.Popen([CTL, "--url", f"unix:{lab.socket}", "trace", "web", "--packets", "2",
+                              "--seconds", "10"], stdout=subprocess.PIPE)
+    covered.add("trace")
+    data = os.read(trace.stdout.fileno(), 65536)  # its head: it listens
+    lab.get()
+    data += trace.communicate(timeout=20)[0]
+    assert trace.returncode == OK and data[:4] == b"\x0a\x0d\x0d\x0a" and len(data) > 300, data
+    assert "no VIP" in ctl(lab, "trace none", FAILED)
 
 
 def on_terminal(lab, line, keys, until, rows=24, columns=80):
@@ -411,7 +445,7 @@ def test_every_command(lab):
 
 if __name__ == "__main__":
     lib.main("ctl", [
-        test_vips_and_dips, test_refusals, test_drain_and_cut, test_state, test_config, test_health, test_events, test_top,
+        test_vips_and_dips, test_refusals, test_drain_and_cut, test_state, test_config, test_history, test_health, test_events, test_trace, test_top,
         test_asking, test_doctor, test_completion, test_man_pages, test_access, test_descriptors,
         test_every_command,
     ], setup, backends=2)

@@ -125,6 +125,12 @@ START_TEST(table_is_whole)
 	ck_assert_int_eq(parse("--help"), 0);
 	char *help = text_of(print_help);
 	char *man = text_of(ctl_man_print);
+	char *to = man;
+
+	for (const char *from = man; *from; from++)
+		if (from[0] != '\\' || from[1] != '-')
+			*to++ = *from;
+	*to = '\0';
 
 	for (size_t i = 0; i < ctl_n_commands; i++) {
 		const struct ctl_command *k = &ctl_commands[i];
