@@ -48,6 +48,13 @@ static int add_exact(struct control *c, struct snapshot *s, const struct vip_run
 	return snapshot_exact_add(s, v->slot, &f->key, f->hash, flow_meta_get(f).dip);
 }
 
+/* Flows that may be placed late: a flood that is forgotten as fast as it comes gives its slots to
+ * thousands of flows while one plan is made, but not more of them live than there are slots. */
+static uint32_t count_late(const struct flow_set *f)
+{
+	return f->n_fresh < f->n ? f->n_fresh : f->n;
+}
+
 static uint32_t count_exact(struct control *c, struct batch *b)
 {
 	uint32_t n = 0;
@@ -59,7 +66,7 @@ static uint32_t count_exact(struct control *c, struct batch *b)
 		n += c->vips[i]->now->n_exact;
 	}
 	for (unsigned i = 0; i < b->n; i++)
-		n += b->vips[i].next->n_exact + 2 * b->vips[i].rt->flows.n_fresh;
+		n += b->vips[i].next->n_exact + 2 * count_late(&b->vips[i].rt->flows);
 	return n;
 }
 
