@@ -49,3 +49,7 @@ static inline struct prng prng_new(const char *test)
 #else
 #define SANITIZED 0
 #endif
+
+/** Turns of a random loop: an eighth of n where each costs ten times as much. What a sanitizer finds it
+ *  finds in the first ones; what only many find, the plain build has looked for. */
+#define REPEATS(n) (SANITIZED ? ((n) + 7) / 8 : (n))

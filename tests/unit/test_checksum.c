@@ -8,6 +8,7 @@
 
 #include "packet/checksum.h"
 #include "tests/unit/frames.h"
+#include "tests/unit/prng.h"
 
 static uint8_t buf[FRAMES_MAX], want[FRAMES_MAX];
 
@@ -22,7 +23,7 @@ START_TEST(test_add_random)
 {
 	uint64_t state = frames_seed();
 
-	for (unsigned i = 0; i < 20000; i++) {
+	for (unsigned i = 0; i < REPEATS(20000); i++) {
 		uint32_t len = (uint32_t)frames_random(&state) % (i % 10 ? 80 : 3000);
 		uint32_t start = (uint32_t)frames_random(&state);
 
@@ -108,7 +109,7 @@ START_TEST(test_apply_to_random_frames)
 {
 	uint64_t state = frames_seed();
 
-	for (unsigned i = 0; i < 20000; i++) {
+	for (unsigned i = 0; i < REPEATS(20000); i++) {
 		struct frames_spec s;
 		uint32_t len;
 
@@ -282,7 +283,7 @@ START_TEST(test_corruption_stays)
 	uint64_t state = frames_seed();
 	unsigned n_kept = 0;
 
-	for (unsigned i = 0; i < 30000; i++) {
+	for (unsigned i = 0; i < REPEATS(30000); i++) {
 		struct frames_spec s =
 			small_spec(i & 1 ? IPPROTO_TCP : IPPROTO_UDP, "198.51.100.7", "192.0.2.80");
 		uint32_t at = 34 + (i & 1 ? 16 : 6), l4_len = (i & 1 ? 20 : 8) + s.payload_len;
@@ -304,7 +305,7 @@ START_TEST(test_corruption_stays)
 		check_applied(CHECKSUM_AUTO, len, false);
 		n_kept++;
 	}
-	ck_assert_uint_gt(n_kept, 29000);
+	ck_assert_uint_gt(n_kept, REPEATS(29000));
 }
 END_TEST
 

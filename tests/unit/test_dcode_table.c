@@ -122,7 +122,7 @@ START_TEST(test_quotas)
 	static struct pool p;
 	uint32_t held[DIPS_MAX], quotas[DIPS_MAX];
 
-	for (int t = 0; t < 3000; t++) {
+	for (int t = 0; t < REPEATS(3000); t++) {
 		uint32_t n = 1024u << prng_below(&rng, 8);
 		p = (struct pool){.next_id = prng_u64(&rng)};
 		for (uint32_t i = prng_below(&rng, 40); i > 0; i--)
@@ -224,10 +224,10 @@ START_TEST(test_random_history)
 	struct prng rng = prng_new("random_history");
 	static struct pool p;
 
-	for (int t = 0; t < (SANITIZED ? 3 : 12); t++) {
+	for (int t = 0; t < REPEATS(12); t++) {
 		struct dcode_table table = {0}, next, again;
 		p = (struct pool){.next_id = prng_u64(&rng)};
-		for (int step = 0; step < 120; step++) {
+		for (int step = 0; step < (SANITIZED ? 60 : 120); step++) {
 			uint32_t n_moved = 0;
 			for (uint32_t k = prng_below(&rng, 3) ? 1 : 10; k > 0; k--)
 				pool_change(&p, &rng);
@@ -317,7 +317,8 @@ START_TEST(test_returning_dip)
 	struct prng rng = prng_new("returning_dip");
 	static struct pool p;
 
-	for (size_t k = 0; k < ARRAY_LEN(pools); k++) {
+	/* the large pools cost most, and run the same code */
+	for (size_t k = 0; k < ARRAY_LEN(pools) - (SANITIZED ? 2 : 0); k++) {
 		struct dcode_table none = {0}, table, next;
 		p = (struct pool){.next_id = prng_u64(&rng)};
 		for (unsigned i = 0; i < pools[k]; i++)

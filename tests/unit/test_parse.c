@@ -9,6 +9,7 @@
 #include "packet/parse.h"
 #include "tests/unit/frames.h"
 #include "tests/unit/naive_parse.h"
+#include "tests/unit/prng.h"
 
 static uint8_t buf[FRAMES_MAX];
 
@@ -57,7 +58,7 @@ START_TEST(test_fields_of_random_frames)
 {
 	uint64_t state = frames_seed();
 
-	for (unsigned i = 0; i < 30000; i++) {
+	for (unsigned i = 0; i < REPEATS(30000); i++) {
 		struct frames_spec s;
 		struct packet p;
 
@@ -127,7 +128,7 @@ START_TEST(test_mutations_against_oracle)
 	uint64_t state = frames_seed();
 	unsigned seen[PARSE_NOT_L4 + 1] = {0};
 
-	for (unsigned i = 0; i < 200000; i++) {
+	for (unsigned i = 0; i < REPEATS(200000); i++) {
 		struct frames_spec s;
 
 		frames_random_spec(&state, &s);
@@ -145,7 +146,7 @@ START_TEST(test_mutations_against_oracle)
 		seen[check_against_oracle(buf, len)]++;
 	}
 	for (unsigned r = 0; r <= PARSE_NOT_L4; r++)
-		ck_assert_uint_gt(seen[r], 500); /* the mutations reach every exit */
+		ck_assert_uint_gt(seen[r], REPEATS(500)); /* the mutations reach every exit */
 }
 END_TEST
 
