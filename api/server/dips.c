@@ -4,6 +4,7 @@
 #include "api/server/precondition.h"
 #include "api/server/problem.h"
 #include "api/server/resources.h"
+#include "api/server/selection.h"
 
 /* The path's VIP with its DIPs (free with free_vips, *n = 1), or NULL with 404 set. */
 static struct vip_info *read_vip(struct api_request *req, size_t *n, struct api_response *resp)
@@ -30,13 +31,14 @@ static bool tag_list(const struct vip_info *vip, char tag[ETAG_LEN])
 
 void dips_list(struct api_request *req, struct api_response *resp)
 {
-	char tag[ETAG_LEN];
+	char tag[ETAG_LEN], next[ID_LEN];
 	size_t n = 0;
 	struct vip_info *vip = read_vip(req, &n, resp);
 
 	if (!vip)
 		return;
-	if (tag_list(vip, tag) && precondition_not_modified(req, tag, resp)) {
+	if (!select_dips(req, vip, next, resp) ||
+	    (tag_list(vip, tag) && precondition_not_modified(req, tag, resp))) {
 		req->api->backend.free_vips(vip, n);
 		return;
 	}
@@ -48,7 +50,7 @@ void dips_list(struct api_request *req, struct api_response *resp)
 		}
 	}
 	req->api->backend.free_vips(vip, n);
-	response_items(resp, items);
+	listing_answer(req, items, *next ? next : NULL, resp);
 }
 
 static const struct dip_info *find_dip(const struct vip_info *vip, const char *id)

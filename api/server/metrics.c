@@ -107,6 +107,9 @@ static const struct series vip_series[] = {
 	{"concury_vip_bytes_total", "bytes sent to the DIPs of a VIP, as received",
 	 offsetof(struct vip_info, bytes)},
 	{"concury_vip_flows", "known flows of a VIP", offsetof(struct vip_info, flows)},
+	{"concury_vip_flows_pinned",
+	 "known flows of a VIP that are not where their hash is at home",
+	 offsetof(struct vip_info, flows_pinned)},
 };
 
 static const struct series dip_series[] = {
@@ -148,6 +151,51 @@ static void print_dip_series(FILE *f, const struct series *s, const struct vip_i
 	}
 }
 
+static void dip_gauge(FILE *f, const char *name, const struct vip_info *v, const struct dip_info *d,
+		      uint64_t value)
+{
+	fprintf(f, "%s{", name);
+	label(f, "vip", v->conf.id);
+	fputc(',', f);
+	label(f, "dip", d->conf.id);
+	fprintf(f, "} %" PRIu64 "\n", value);
+}
+
+/* A series for each state that there is, of which one is 1: none comes or goes with the state. */
+static void print_states(FILE *f, const struct vip_info *v, const struct dip_info *d)
+{
+	for (unsigned s = 0; dip_state_names[s]; s++) {
+		fputs("concury_dip_state{", f);
+		label(f, "vip", v->conf.id);
+		fputc(',', f);
+		label(f, "dip", d->conf.id);
+		fputc(',', f);
+		label(f, "state", dip_state_names[s]);
+		fprintf(f, "} %d\n", d->state == s);
+	}
+}
+
+/* Gauges that are no 64-bit members. */
+static void print_dip_gauges(FILE *f, const struct vip_info *vips, size_t n)
+{
+	static const char weight[] = "concury_dip_weight", dcodes[] = "concury_dip_dcodes";
+
+	family(f, weight, "gauge", "the weight of a DIP, as it is configured");
+	for (size_t i = 0; i < n; i++)
+		for (unsigned k = 0; vips[i].dips && k < vips[i].n_dips; k++)
+			dip_gauge(f, weight, &vips[i], &vips[i].dips[k],
+				  vips[i].dips[k].conf.weight);
+	family(f, dcodes, "gauge", "Dcodes of a DIP: its share of new flows, of those of its VIP");
+	for (size_t i = 0; i < n; i++)
+		for (unsigned k = 0; vips[i].dips && k < vips[i].n_dips; k++)
+			dip_gauge(f, dcodes, &vips[i], &vips[i].dips[k], vips[i].dips[k].dcodes);
+	family(f, "concury_dip_state", "gauge",
+	       "1 for the state that a DIP is in, 0 for the others");
+	for (size_t i = 0; i < n; i++)
+		for (unsigned k = 0; vips[i].dips && k < vips[i].n_dips; k++)
+			print_states(f, &vips[i], &vips[i].dips[k]);
+}
+
 static void print_vips(FILE *f, const struct api_backend *b)
 {
 	size_t n = 0;
@@ -157,6 +205,7 @@ static void print_vips(FILE *f, const struct api_backend *b)
 		print_vip_series(f, &vip_series[i], vips, n);
 	for (size_t i = 0; i < ARRAY_LEN(dip_series); i++)
 		print_dip_series(f, &dip_series[i], vips, n);
+	print_dip_gauges(f, vips, n);
 	b->free_vips(vips, n);
 }
 

@@ -8,12 +8,12 @@
 #define TOKEN "/v1/tokens/{token}"
 
 const struct route api_routes[] = {
-	{"GET", "/v1/vips", vips_list, NULL, ROLE_READ},
+	{"GET", "/v1/vips", vips_list, "address port protocol state limit cursor", ROLE_READ},
 	{"GET", VIP, vip_get, NULL, ROLE_READ},
 	{"PUT", VIP, vip_put, "force override_hold dry_run", ROLE_OPERATE},
 	{"PATCH", VIP, vip_patch, "override_hold dry_run", ROLE_OPERATE},
 	{"DELETE", VIP, vip_delete, "force override_hold dry_run", ROLE_OPERATE},
-	{"GET", VIP "/dips", dips_list, NULL, ROLE_READ},
+	{"GET", VIP "/dips", dips_list, "address state limit cursor", ROLE_READ},
 	{"GET", DIP, dip_get, NULL, ROLE_READ},
 	{"PUT", DIP, dip_put, "override_hold dry_run", ROLE_OPERATE},
 	{"PATCH", DIP, dip_patch, "override_hold dry_run", ROLE_OPERATE},

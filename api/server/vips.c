@@ -4,6 +4,7 @@
 #include "api/server/precondition.h"
 #include "api/server/problem.h"
 #include "api/server/resources.h"
+#include "api/server/selection.h"
 
 static bool tag_list(const struct vip_info *vips, size_t n, char tag[ETAG_LEN])
 {
@@ -21,9 +22,12 @@ void vips_list(struct api_request *req, struct api_response *resp)
 	char tag[ETAG_LEN];
 	size_t n = 0;
 	struct vip_info *vips = b->read_vips(b->ctx, NULL, false, &n);
+	size_t n_all = n;
+	char next[ID_LEN];
 
-	if (tag_list(vips, n, tag) && precondition_not_modified(req, tag, resp)) {
-		b->free_vips(vips, n);
+	if (!select_vips(req, vips, &n, next, resp) ||
+	    (tag_list(vips, n, tag) && precondition_not_modified(req, tag, resp))) {
+		b->free_vips(vips, n_all);
 		return;
 	}
 	json_t *items = json_array();
@@ -34,8 +38,8 @@ void vips_list(struct api_request *req, struct api_response *resp)
 			items = NULL;
 		}
 	}
-	b->free_vips(vips, n);
-	response_items(resp, items);
+	b->free_vips(vips, n_all);
+	listing_answer(req, items, *next ? next : NULL, resp);
 }
 
 void vip_get(struct api_request *req, struct api_response *resp)

@@ -52,6 +52,7 @@ struct dip_runtime {
 	uint64_t free_at_ms; /* a removed DIP's index may be given out again from then on */
 	uint32_t counter;
 	uint64_t base_packets, base_bytes; /* of the counter, when the DIP took it */
+	uint64_t carried_packets, carried_bytes; /* by earlier DIPs of its id */
 	struct oldest_flow oldest;         /* while it drains */
 	bool hop_told; /* its next hop is resolved, as the last event said */
 };
@@ -67,6 +68,8 @@ struct vip_runtime {
 	uint32_t n_dips; /* entries of dips */
 	struct dip_runtime *dips;
 	uint64_t retired_packets, retired_bytes; /* of DIPs that are gone */
+	uint32_t n_retired, oldest_retired;
+	struct retired_dip *retired; /* the same for each (retired.c) */
 	bool steered;
 	bool held;               /* its flows were not all known at the start (start-up hold) */
 	bool refold;             /* late exact entries wait to be folded into the arrays */
@@ -258,6 +261,9 @@ void vip_runtime_release_index(struct control *c, struct vip_runtime *v,
 			       const struct dip_version *d, bool published);
 void vip_runtime_traffic(const struct control *c, const struct dip_runtime *d, uint64_t *packets,
 			 uint64_t *bytes);
+/** The same, with what earlier DIPs of its id have carried: what is shown of a DIP. */
+void dip_runtime_traffic(const struct control *c, const struct dip_runtime *d, uint64_t *packets,
+			 uint64_t *bytes);
 /** A deadline as wall-clock seconds, 0 = none; and back, at most timeout_s from now, so that a clock that
  *  is wrong for a while after a boot cannot keep a drain for ever. */
 int64_t deadline_to_wall(uint64_t deadline_ms);
@@ -267,6 +273,12 @@ uint64_t deadline_from_wall(int64_t wall_s, uint32_t timeout_s);
 /** New flows may go to the DIP: it has weight and is not on its way out. */
 uint32_t dip_version_weight(const struct vip_version *v, const struct dip_version *d);
 enum dip_state dip_version_state(const struct vip_version *v, const struct dip_version *d);
+
+/* retired.c */
+/** What a DIP of this id that goes has carried, earlier ones of its id included / what a new one goes on
+ *  from. */
+void retired_keep(struct vip_runtime *v, const char *id, uint64_t packets, uint64_t bytes);
+void retired_recall(const struct vip_runtime *v, const char *id, struct dip_runtime *d);
 
 /* next_hops.c */
 /** Fill the next-hop members of a view's DIP. */

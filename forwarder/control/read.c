@@ -19,7 +19,7 @@ void control_fill_dip_info(struct control *c, struct vip_runtime *v, const struc
 	};
 	for (uint32_t i = 0; i < view->n_dcodes; i++)
 		out->dcodes += vip_view_home(view, i) == d->index;
-	vip_runtime_traffic(c, &v->dips[d->index], &out->packets, &out->bytes);
+	dip_runtime_traffic(c, &v->dips[d->index], &out->packets, &out->bytes);
 	if (d->deleting)
 		control_dip_progress(c, v, d, &out->drain);
 }
@@ -64,7 +64,7 @@ static struct dip_info *list_dips(struct control *c, struct vip_runtime *v)
 			.flows = v->flows.dip_flows[d->index],
 			.deleting = d->deleting,
 		};
-		vip_runtime_traffic(c, &v->dips[d->index], &dips[i].packets, &dips[i].bytes);
+		dip_runtime_traffic(c, &v->dips[d->index], &dips[i].packets, &dips[i].bytes);
 		if (d->deleting)
 			control_dip_progress(c, v, d, &dips[i].drain);
 	}

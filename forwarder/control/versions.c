@@ -109,6 +109,7 @@ void vip_runtime_free(struct control *c, struct vip_runtime *v)
 	vip_version_free(v->now);
 	flow_set_destroy(&v->flows, &c->flows);
 	free(v->dips);
+	free(v->retired);
 	free(v);
 }
 
@@ -181,6 +182,7 @@ int vip_runtime_take_index(struct control *c, struct vip_runtime *v, uint16_t wa
 	d->counter = c->free_counters[--c->n_free_counters];
 	v->dips[index] = (struct dip_runtime){.used = true, .counter = d->counter};
 	counter_sum(c, d->counter, &v->dips[index].base_packets, &v->dips[index].base_bytes);
+	retired_recall(v, d->conf.id, &v->dips[index]);
 	return 0;
 }
 
@@ -194,6 +196,7 @@ void vip_runtime_release_index(struct control *c, struct vip_runtime *v,
 	vip_runtime_traffic(c, r, &packets, &bytes);
 	v->retired_packets += packets;
 	v->retired_bytes += bytes;
+	retired_keep(v, d->conf.id, packets + r->carried_packets, bytes + r->carried_bytes);
 	c->free_counters[c->n_free_counters++] = r->counter;
 	*r = (struct dip_runtime){0};
 	if (published && !FAULT(reuse_index_at_once))
@@ -206,6 +209,14 @@ void vip_runtime_traffic(const struct control *c, const struct dip_runtime *d, u
 	counter_sum(c, d->counter, packets, bytes);
 	*packets -= d->base_packets;
 	*bytes -= d->base_bytes;
+}
+
+void dip_runtime_traffic(const struct control *c, const struct dip_runtime *d, uint64_t *packets,
+			 uint64_t *bytes)
+{
+	vip_runtime_traffic(c, d, packets, bytes);
+	*packets += d->carried_packets;
+	*bytes += d->carried_bytes;
 }
 
 /* Deadlines are held in time since boot, which no clock step can move, and written as wall time,

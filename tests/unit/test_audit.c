@@ -387,6 +387,48 @@ START_TEST(totals_never_fall)
 }
 END_TEST
 
+static uint64_t packets_of(const char *dip, uint64_t *of_vip)
+{
+	uint64_t packets = UINT64_MAX;
+	size_t n;
+	struct vip_info *vips = control_read_vips(w->control, "web", true, &n);
+
+	for (unsigned i = 0; i < vips[0].n_dips; i++)
+		if (!strcmp(vips[0].dips[i].conf.id, dip))
+			packets = vips[0].dips[i].packets;
+	*of_vip = vips[0].packets;
+	vip_infos_free(vips, n);
+	return packets;
+}
+
+/* The counters of a DIP's id never fall, nor do those of its VIP, which count each packet once. */
+START_TEST(a_dip_made_again_counts_on)
+{
+	uint64_t was = 0, n = 0, of_vip;
+
+	start(65536, 1);
+	for (unsigned round = 1; round <= 30; round++) {
+		for (unsigned i = 0; i < round; i++, n++)
+			ck_assert_uint_eq(world_tcp(w, 0, i, FRAMES_SYN, 0), 1);
+		ck_assert_uint_eq(packets_of("b1", &of_vip), was + round);
+		ck_assert_uint_eq(of_vip, n);
+		was += round;
+		world_delete_dip(w, "web", 1, true);
+		ck_assert_uint_eq(packets_of("b1", &of_vip), UINT64_MAX);
+		ck_assert_uint_eq(of_vip, n);
+		world_put_dip(w, "web", 9, 0, CONTROL_CREATED); /* of another id: from 0 */
+		ck_assert_uint_eq(packets_of("b9", &of_vip), 0);
+		world_delete_dip(w, "web", 9, true);
+		world_put_dip(w, "web", 1, 10, CONTROL_CREATED);
+		ck_assert_uint_eq(packets_of("b1", &of_vip), was);
+		ck_assert_uint_eq(of_vip, n);
+		world_advance_ms(10000);
+		world_settle(w);
+	}
+	world_free(w);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("audit");
@@ -402,6 +444,7 @@ int main(void)
 	tcase_add_test(t, a_vip_goes_under_it);
 	tcase_add_test(t, askers_share_an_audit_and_none_is_left);
 	tcase_add_test(t, totals_never_fall);
+	tcase_add_test(t, a_dip_made_again_counts_on);
 	suite_add_tcase(s, t);
 	SRunner *r = srunner_create(s);
 	srunner_run_all(r, CK_ENV);

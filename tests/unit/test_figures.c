@@ -154,6 +154,16 @@ START_TEST(every_counter_is_a_metric)
 		value(&page, "concury_interface_receive_packets_total{interface=\"eth0\"}"), 5);
 	ck_assert_double_eq(value(&page, "concury_vip_packets_total{vip=\"web\"}"), 11);
 	ck_assert_double_eq(value(&page, "concury_dip_bytes_total{vip=\"web\",dip=\"b2\"}"), 200);
+	ck_assert_double_eq(value(&page, "concury_vip_flows_pinned{vip=\"web\"}"), 0);
+	ck_assert_double_eq(value(&page, "concury_dip_weight{vip=\"web\",dip=\"b1\"}"), 1);
+	ck_assert_double_eq(value(&page, "concury_dip_dcodes{vip=\"web\",dip=\"b2\"}"), 512);
+	for (int i = 0; dip_state_names[i]; i++) {
+		char series[96];
+		snprintf(series, sizeof(series),
+			 "concury_dip_state{vip=\"web\",dip=\"b1\",state=\"%s\"}",
+			 dip_state_names[i]);
+		ck_assert_double_eq(value(&page, series), i == DIP_UP);
+	}
 	ck_assert_double_eq(value(&page, "concury_flows_capacity"), 1000);
 	ck_assert_double_eq(value(&page, "concury_build_info{version=\"" CONCURY_VERSION "\"}"), 1);
 }
