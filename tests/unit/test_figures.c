@@ -28,7 +28,8 @@ static struct api_response resp;
 
 static unsigned ask(const char *method, const char *target)
 {
-	struct api_request req = {.api = &api, .method = method, .target = target};
+	static const struct api_peer peer = {.unix_socket = true};
+	struct api_request req = {.api = &api, .method = method, .target = target, .peer = &peer};
 
 	json_decref(resp.body);
 	free(resp.text);
