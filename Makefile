@@ -5,7 +5,7 @@ RUN_PACKAGES := gcc make pkg-config clang llvm bpftool libc6-dev linux-libc-dev 
 	libelf-dev zlib1g-dev libmnl-dev libmicrohttpd-dev libjansson-dev libsqlite3-dev \
 	libyaml-dev libcurl4-gnutls-dev libgnutls28-dev libseccomp-dev libcap-dev iproute2 ethtool procps util-linux curl jq nginx-light
 TEST_PACKAGES := check python3 python3-yaml python3-jsonschema wrk iperf3 iputils-ping clang-format \
-	clang-tidy cppcheck libclang-rt-14-dev openssl prometheus spin tcpdump groff-base
+	clang-tidy cppcheck libclang-rt-14-dev openssl nftables prometheus spin tcpdump groff-base
 
 BUILD ?= build
 V ?= 0

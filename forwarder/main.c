@@ -23,6 +23,7 @@
 #include "base/log.h"
 #include "base/priority.h"
 #include "control/confine.h"
+#include "control/health_engine.h"
 #include "control/preflight.h"
 #include "control/watch.h"
 #include "io/netdev.h"
@@ -47,6 +48,7 @@ struct daemon {
 	struct state_file *state;
 	struct neighbor *neighbor;
 	struct control *control;
+	struct health_engine *health;
 	bool control_runs;
 	struct watch *watch;
 	unsigned n_workers;
@@ -286,6 +288,9 @@ static int run_threads(struct daemon *d, struct error *err)
 	if (rc)
 		return rc;
 	d->control_runs = true;
+	rc = health_engine_start(d->control, &d->health, err);
+	if (rc)
+		return rc;
 
 	struct api_backend *b = &d->api.backend;
 	d->live = (struct api_live){.control = d->control,
@@ -323,6 +328,7 @@ static void stop(struct daemon *d)
 		control_announce_end(d->control);
 	http_close(d->http);
 	tls_free(d->tls);
+	health_engine_stop(d->health);
 	if (d->control_runs)
 		control_stop(d->control);
 	for (unsigned i = 0; i < d->n_workers; i++)

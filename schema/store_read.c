@@ -6,6 +6,7 @@
 
 #include "schema/store_check.h"
 #include "schema/store_db.h"
+#include "schema/store_health.h"
 
 /* Reads one column after the other of a row; the first failure stays in fault. */
 struct reader {
@@ -115,6 +116,11 @@ static int read_dip(const struct store_db *d, sqlite3_stmt *row, struct persist_
 	dip->conf.admin_state = (enum admin_state)read_word(&r, admin_state_names);
 	dip->deleting = read_int(&r, 0, 1);
 	dip->drain_deadline_s = read_int(&r, 0, INT64_MAX);
+	dip->health.verdict = (enum health_verdict)read_word(&r, health_verdict_names);
+	dip->health.since_s = read_int(&r, 0, INT64_MAX);
+	dip->health.override = (enum health_override)read_word(&r, health_override_names);
+	dip->health.override_until_s = read_int(&r, 0, INT64_MAX);
+	snprintf(dip->health.reason, sizeof(dip->health.reason), "%s", read_text(&r));
 	return reader_fault(d, &r, vip, err);
 }
 
@@ -325,11 +331,15 @@ int store_db_load(struct store_db *d, struct persist_state *out, struct error *e
 	if (rc == SQLITE_OK)
 		rc = sqlite3_prepare_v2(d->db,
 					"SELECT uid, id, dip_index, address, weight, mac,"
-					" admin_state, deleting, drain_deadline_s"
+					" admin_state, deleting, drain_deadline_s,"
+					" health_verdict, health_since_s, health_override,"
+					" health_override_until_s, health_override_reason"
 					" FROM dip WHERE vip_uid = ? ORDER BY uid",
 					-1, &dips, NULL);
 	rc = rc == SQLITE_OK ? read_vips(d, vips, dips, &s, err)
 			     : store_db_error(d, rc, "read it", err);
+	if (rc == 0)
+		rc = store_health_load(d, &s, err);
 	if (rc == 0)
 		rc = read_agents(d, &s, err);
 	if (rc == 0)

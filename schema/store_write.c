@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "schema/store_check.h"
 #include "schema/store_db.h"
+#include "schema/store_health.h"
 
 static const char *const statement_sql[N_STORE_STATEMENTS] = {
 	[STORE_BEGIN] = "BEGIN IMMEDIATE",
@@ -37,7 +38,13 @@ static const char *const statement_sql[N_STORE_STATEMENTS] = {
 	[STORE_DELETE_DIPS] = "DELETE FROM dip WHERE vip_uid = ?",
 	[STORE_PUT_DIP] =
 		"INSERT INTO dip (uid, vip_uid, id, dip_index, address, weight, mac, admin_state,"
-		" deleting, drain_deadline_s) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+		" deleting, drain_deadline_s, health_verdict, health_since_s, health_override,"
+		" health_override_until_s, health_override_reason)"
+		" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+	[STORE_PUT_HEALTH] =
+		"INSERT OR REPLACE INTO vip_health (vip_uid, " STORE_HEALTH_COLUMNS ")"
+		" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+	[STORE_DELETE_HEALTH] = "DELETE FROM vip_health WHERE vip_uid = ?",
 	[STORE_PRUNE_AGENTS] = "DELETE FROM agent WHERE vip_uid = ?1 AND dip_uid NOT IN"
 			       " (SELECT uid FROM dip WHERE vip_uid = ?1)",
 	[STORE_PUT_AGENT] = "INSERT INTO agent (id, vip_uid, dip_uid, token_hash)"
@@ -185,6 +192,11 @@ static int put_dip(const struct store_db *d, uint32_t vip_uid, const struct pers
 	bind_text(&b, admin_state_names[dip->conf.admin_state]);
 	bind_int(&b, dip->deleting);
 	bind_int(&b, dip->drain_deadline_s);
+	bind_text(&b, health_verdict_names[dip->health.verdict]);
+	bind_int(&b, dip->health.since_s);
+	bind_text(&b, health_override_names[dip->health.override]);
+	bind_int(&b, dip->health.override_until_s);
+	bind_text(&b, dip->health.reason);
 	return run(&b);
 }
 
@@ -194,6 +206,8 @@ static int put_vip(const struct store_db *d, const struct persist_vip *v)
 
 	if (rc == SQLITE_OK)
 		rc = put_lookup(d, v);
+	if (rc == SQLITE_OK)
+		rc = store_health_put(d, v);
 	if (rc == SQLITE_OK)
 		rc = run_with(d, STORE_DELETE_DIPS, v->uid);
 	for (unsigned i = 0; i < v->n_dips && rc == SQLITE_OK; i++)

@@ -154,6 +154,21 @@ static void live_read_traffic(void *ctx, struct api_traffic *out)
 	out->rx_kernel_drops = xsk_rx_kernel_drops(l->xsk);
 }
 
+static void live_override_health(void *ctx, struct health_request *r)
+{
+	struct api_live *l = ctx;
+
+	control_override_health(l->control, r);
+}
+
+static void live_read_health_history(void *ctx, const char *vip, const char *dip,
+				     struct health_history *out)
+{
+	struct api_live *l = ctx;
+
+	control_read_health_history(l->control, vip, dip, out);
+}
+
 static void live_read_warnings(void *ctx, struct warnings *out)
 {
 	struct api_live *l = ctx;
@@ -243,6 +258,8 @@ void api_backend_live(struct api_backend *b, struct api_live *live)
 	b->trace_names = live_trace_names;
 	b->read_capacity = live_read_capacity;
 	b->read_traffic = live_read_traffic;
+	b->override_health = live_override_health;
+	b->read_health_history = live_read_health_history;
 	b->read_warnings = live_read_warnings;
 	b->serving = live_serving;
 	b->look_at_machine = live_look_at_machine;

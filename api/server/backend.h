@@ -71,6 +71,10 @@ struct api_backend {
 	void (*trace_names)(void *ctx, struct trace_name *list, unsigned n);
 	void (*read_capacity)(void *ctx, uint64_t *flows, uint64_t *capacity);
 	void (*read_traffic)(void *ctx, struct api_traffic *out);
+	/* control/health.h */
+	void (*override_health)(void *ctx, struct health_request *r);
+	void (*read_health_history)(void *ctx, const char *vip, const char *dip,
+				    struct health_history *out);
 	/* control/watch.h */
 	void (*read_warnings)(void *ctx, struct warnings *out);
 	bool (*serving)(void *ctx);

@@ -24,4 +24,6 @@ MUST_CHECK json_t *codec_print_dip(const struct dip_info *d);
 /** Only what can be written, and the id: the canonical form, always the same text for the same state. */
 MUST_CHECK json_t *codec_print_vip_conf(const struct vip_conf *c);
 MUST_CHECK json_t *codec_print_dip_conf(const struct dip_conf *c);
+MUST_CHECK json_t *codec_print_dip_health(const struct dip_health_info *h);
+MUST_CHECK json_t *codec_print_health_event(const struct health_event *e);
 MUST_CHECK json_t *codec_print_change(const struct change_info *c);

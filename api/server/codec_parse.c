@@ -13,8 +13,8 @@ struct parse {
 	char *info;	      /* struct vip_info or dip_info to fill */
 	const char *defaults; /* the same, of defaults */
 	bool replace;
-	uint32_t members;   /* named, and of the right type */
-	uint32_t saturated; /* of these: out of any range, for the model to say the range */
+	uint64_t members;   /* named, and of the right type */
+	uint64_t saturated; /* of these: out of any range, for the model to say the range */
 	struct field_errors *errors;
 };
 
@@ -126,6 +126,35 @@ static void parse_mac(const struct field *f, const json_t *v, const char *pointe
 	}
 }
 
+static void parse_text(const struct field *f, const json_t *v, const char *pointer, struct parse *p)
+{
+	size_t len = json_string_length(v);
+
+	if (!json_is_string(v)) {
+		add_type_error(p, pointer, "a string");
+	} else if (len > f->max) {
+		field_errors_add(p->errors, pointer, "out_of_range", "at most %u bytes", f->max);
+	} else if (strlen(json_string_value(v)) != len) {
+		field_errors_add(p->errors, pointer, "bad_value", "a text without NUL");
+	} else {
+		memset(p->info + f->offset, 0, f->max + 1u);
+		memcpy(p->info + f->offset, json_string_value(v), len);
+		p->members |= f->member;
+	}
+}
+
+static void parse_bool(const struct field *f, const json_t *v, const char *pointer, struct parse *p)
+{
+	bool flag = json_is_true(v);
+
+	if (!json_is_boolean(v)) {
+		add_type_error(p, pointer, "true or false");
+		return;
+	}
+	memcpy(p->info + f->offset, &flag, sizeof(flag));
+	p->members |= f->member;
+}
+
 static void parse_id(const json_t *v, const char *pointer, struct parse *p)
 {
 	if (!json_is_string(v))
@@ -138,7 +167,11 @@ static void parse_id(const json_t *v, const char *pointer, struct parse *p)
 static void set_default(const struct field *f, struct parse *p)
 {
 	static const size_t sizes[] = {
-		[K_U16] = sizeof(uint16_t), [K_U32] = sizeof(uint32_t), [K_WORD] = sizeof(int)};
+		[K_U16] = sizeof(uint16_t),
+		[K_U32] = sizeof(uint32_t),
+		[K_WORD] = sizeof(int),
+		[K_BOOL] = sizeof(bool),
+		[K_PORT] = sizeof(uint32_t)};
 
 	if (f->kind == K_MAC) {
 		struct dip_conf *to = (struct dip_conf *)(void *)(p->info + f->offset);
@@ -146,7 +179,9 @@ static void set_default(const struct field *f, struct parse *p)
 			(const struct dip_conf *)(const void *)(p->defaults + f->offset);
 		to->has_mac = from->has_mac;
 		memcpy(to->mac, from->mac, sizeof(to->mac));
-	} else if (f->kind == K_OBJECT) {
+	} else if (f->kind == K_TEXT) {
+		memcpy(p->info + f->offset, p->defaults + f->offset, f->max + 1u);
+	} else if (f->kind == K_OBJECT || f->kind == K_HEALTH) {
 		for (const struct field *g = f->nested; g->name; g++)
 			set_default(g, p);
 	} else {
@@ -171,11 +206,16 @@ static void parse_field(const struct field *f, const json_t *v, const char *poin
 			field_errors_add(p->errors, pointer, "required", "it has no default");
 		else
 			set_default(f, p);
-	} else if (f->kind == K_OBJECT) {
+	} else if (f->kind == K_OBJECT || f->kind == K_HEALTH) {
 		if (json_is_object(v))
 			parse_object(f->nested, v, pointer, p);
 		else
-			add_type_error(p, pointer, "an object");
+			add_type_error(p, pointer,
+				       f->kind == K_HEALTH ? "an object or null" : "an object");
+	} else if (f->kind == K_TEXT) {
+		parse_text(f, v, pointer, p);
+	} else if (f->kind == K_BOOL) {
+		parse_bool(f, v, pointer, p);
 	} else if (f->kind == K_WORD) {
 		parse_word(f, v, pointer, p);
 	} else if (f->kind == K_ADDRESS) {
@@ -213,7 +253,7 @@ static void parse_object(const struct field *table, const json_t *object, const 
 }
 
 /* The member bits of a pointer. */
-static uint32_t pointer_members(const struct field *table, const char *parent, const char *pointer)
+static uint64_t pointer_members(const struct field *table, const char *parent, const char *pointer)
 {
 	char own[FIELD_POINTER_LEN];
 
@@ -221,7 +261,7 @@ static uint32_t pointer_members(const struct field *table, const char *parent, c
 		codec_pointer(own, parent, f->name);
 		if (!strcmp(own, pointer))
 			return f->member;
-		uint32_t m = f->nested ? pointer_members(f->nested, own, pointer) : 0;
+		uint64_t m = f->nested ? pointer_members(f->nested, own, pointer) : 0;
 		if (m)
 			return m;
 	}
@@ -248,9 +288,12 @@ static void add_model_errors(const struct field *table, const struct field_error
 {
 	for (unsigned i = 0; i < found->n; i++) {
 		const struct field_error *e = &found->list[i];
-		uint32_t members = pointer_members(table, "", e->pointer);
+		uint64_t members = pointer_members(table, "", e->pointer);
 
-		if (!(members & p->members))
+		/* For which type of check a member is meant only the whole resource says. */
+		if (!(members & p->members) ||
+		    (!strcmp(e->code, "not_applicable") &&
+		     !(p->members & HEALTH_M(HEALTH_P_TYPE))))
 			continue;
 		field_errors_add(p->errors, e->pointer, e->code, "%s", e->detail);
 		p->saturated &= ~members;

@@ -80,6 +80,9 @@ static bool is_shown(const struct field *f, const char *info, bool desired)
 {
 	struct drain_info d;
 
+	if (f->kind != K_HEALTH && (f->member & HEALTH_M_ALL))
+		return health_member_applies(
+			f->member, ((const struct vip_info *)(const void *)info)->conf.health.type);
 	if (desired)
 		return f->kind == K_ID || f->member;
 	if (f->kind != K_DRAIN)
@@ -90,9 +93,28 @@ static bool is_shown(const struct field *f, const char *info, bool desired)
 
 static json_t *print_object(const struct field *table, const char *info, bool desired);
 
+/* Without checks there is nothing else to say of them. */
+static json_t *print_health(const struct field *f, const char *info)
+{
+	const struct vip_info *v = (const struct vip_info *)(const void *)info;
+
+	return v->conf.health.type == HEALTH_NONE ? json_null()
+						  : print_object(f->nested, info, false);
+}
+
+static json_t *print_in_use(const char *at)
+{
+	uint32_t parts;
+
+	memcpy(&parts, at, sizeof(parts));
+	return parts % HEALTH_STEPS ? json_real(parts / (double)HEALTH_STEPS)
+				    : json_integer(parts / HEALTH_STEPS);
+}
+
 static json_t *print_field(const struct field *f, const char *info)
 {
 	const char *at = info + f->offset;
+	uint32_t port;
 
 	switch (f->kind) {
 	case K_ID:
@@ -106,8 +128,22 @@ static json_t *print_field(const struct field *f, const char *info)
 		return print_mac((const struct dip_conf *)(const void *)at);
 	case K_OBJECT:
 		return print_object(f->nested, info, false);
+	case K_HEALTH:
+		return print_health(f, info);
 	case K_DRAIN:
 		return print_drain(at);
+	case K_TEXT:
+		return json_string(at);
+	case K_BOOL:
+		return json_boolean(*(const bool *)(const void *)at);
+	case K_PORT:
+		memcpy(&port, at, sizeof(port));
+		return port ? json_integer(port) : json_null();
+	case K_DIP_HEALTH:
+		return codec_print_dip_health(
+			(const struct dip_health_info *)(const void *)at);
+	case K_IN_USE:
+		return print_in_use(at);
 	default:
 		return print_integer(f, at);
 	}

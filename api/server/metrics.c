@@ -117,6 +117,10 @@ static const struct series dip_series[] = {
 	{"concury_dip_bytes_total", "bytes sent to a DIP, as received",
 	 offsetof(struct dip_info, bytes)},
 	{"concury_dip_flows", "known flows of a DIP", offsetof(struct dip_info, flows)},
+	{"concury_dip_health_checks_total", "checks of a DIP that have ended",
+	 offsetof(struct dip_info, health.stats.checks_total)},
+	{"concury_dip_health_checks_failed_total", "checks of a DIP that have failed",
+	 offsetof(struct dip_info, health.stats.failed_total)},
 };
 
 static uint64_t member(const void *object, size_t offset)
@@ -149,6 +153,43 @@ static void print_dip_series(FILE *f, const struct series *s, const struct vip_i
 			fprintf(f, "} %" PRIu64 "\n", member(&vips[i].dips[k], s->offset));
 		}
 	}
+}
+
+static void dip_sample(FILE *f, const char *name, const struct vip_info *v, unsigned dip)
+{
+	fprintf(f, "%s{", name);
+	label(f, "vip", v->conf.id);
+	fputc(',', f);
+	label(f, "dip", v->dips[dip].conf.id);
+	fputs("} ", f);
+}
+
+/* What min_up makes of it does not show here: an alarm is wanted then, too. */
+static bool is_healthy(const struct dip_health_info *h)
+{
+	if (h->now.override != OVERRIDE_NONE)
+		return h->now.override == OVERRIDE_UP;
+	return !h->checked || h->now.verdict == VERDICT_UP;
+}
+
+static void print_dip_health(FILE *f, const struct vip_info *vips, size_t n)
+{
+	static const char health[] = "concury_dip_health";
+	static const char latency[] = "concury_dip_health_latency_seconds";
+
+	family(f, health, "gauge", "1 if a DIP's checks, or an override, say that it is up");
+	for (size_t i = 0; i < n; i++)
+		for (unsigned k = 0; vips[i].dips && k < vips[i].n_dips; k++) {
+			dip_sample(f, health, &vips[i], k);
+			fprintf(f, "%d\n", is_healthy(&vips[i].dips[k].health));
+		}
+	family(f, latency, "gauge", "how long the last check of a DIP took");
+	for (size_t i = 0; i < n; i++)
+		for (unsigned k = 0; vips[i].dips && k < vips[i].n_dips; k++) {
+			dip_sample(f, latency, &vips[i], k);
+			seconds(f, vips[i].dips[k].health.stats.latency_us);
+			fputc('\n', f);
+		}
 }
 
 static void dip_gauge(FILE *f, const char *name, const struct vip_info *v, const struct dip_info *d,
@@ -205,6 +246,7 @@ static void print_vips(FILE *f, const struct api_backend *b)
 		print_vip_series(f, &vip_series[i], vips, n);
 	for (size_t i = 0; i < ARRAY_LEN(dip_series); i++)
 		print_dip_series(f, &dip_series[i], vips, n);
+	print_dip_health(f, vips, n);
 	print_dip_gauges(f, vips, n);
 	b->free_vips(vips, n);
 }

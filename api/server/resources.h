@@ -26,6 +26,10 @@ void rollback_post(struct api_request *req, struct api_response *resp);
 void audit_log_get(struct api_request *req, struct api_response *resp);
 void limits_get(struct api_request *req, struct api_response *resp);
 
+void health_get(struct api_request *req, struct api_response *resp);
+void health_override_put(struct api_request *req, struct api_response *resp);
+void health_override_delete(struct api_request *req, struct api_response *resp);
+
 void flows_list(struct api_request *req, struct api_response *resp);
 
 void agents_list(struct api_request *req, struct api_response *resp);

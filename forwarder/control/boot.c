@@ -20,6 +20,20 @@
  * of one process: what spoke while none ran was not heard, so a kill begins it anew. */
 #define HOLD_MS 5000u
 
+/* What was going on goes on: an override's time, a slow start. */
+static void boot_health(struct vip_runtime *v, const struct persist_vip *p, struct dip_version *d)
+{
+	const struct dip_health *h = &d->use.health;
+	int64_t up_s = clock_wall_s() - h->since_s;
+	uint64_t now_ms = clock_now_ms();
+
+	v->dips[d->index].override_until_ms =
+		deadline_from_wall(h->override_until_s, HEALTH_TTL_MAX_S);
+	if (h->verdict == VERDICT_UP && h->since_s && up_s >= 0 &&
+	    up_s < (int64_t)p->conf.health.slow_start_s && now_ms > (uint64_t)up_s * 1000)
+		d->use.ramp_from_ms = now_ms - (uint64_t)up_s * 1000;
+}
+
 static int boot_dips(struct control *c, struct vip_runtime *v, const struct persist_vip *p)
 {
 	struct vip_version *now = v->now;
@@ -29,12 +43,14 @@ static int boot_dips(struct control *c, struct vip_runtime *v, const struct pers
 		struct dip_version d = {.conf = pd->conf,
 					.uid = pd->uid,
 					.deleting = pd->deleting,
+					.use = {.health = pd->health},
 					.drain_shown_s = pd->drain_deadline_s,
 					.drain_deadline_ms = deadline_from_wall(
 						pd->drain_deadline_s, p->conf.drain_timeout_s)};
 		int rc = vip_runtime_take_index(c, v, pd->index, &d);
 		if (rc)
 			return rc;
+		boot_health(v, p, &d);
 		if (!vip_version_add_dip(now, &d))
 			return -ENOMEM;
 		rc = c->conf.next_hops.watch(c->conf.next_hops.ctx, &d.conf.address);

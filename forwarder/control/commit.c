@@ -21,7 +21,8 @@ static int persist_fill(const struct vip_runtime *v, const struct vip_version *v
 					       .index = d->index,
 					       .deleting = d->deleting,
 					       .drain_deadline_s =
-						       deadline_to_wall(d->drain_deadline_ms)};
+						       deadline_to_wall(d->drain_deadline_ms),
+					       .health = d->use.health};
 	}
 	const struct othello *pins = &version->view->pins;
 	*out = (struct persist_vip){

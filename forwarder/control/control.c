@@ -147,6 +147,8 @@ bool control_step(struct control *c)
 	busy |= run_calls(c);
 	FAULT_POINT();
 	busy |= control_run_changes(c);
+	busy |= control_run_overrides(c);
+	busy |= control_run_health(c);
 	busy |= control_run_audit(c);
 	busy |= run_due(c);
 	return busy;
@@ -212,6 +214,7 @@ static void refuse_waiting(struct control *c)
 	c->changes = NULL;
 	c->changes_end = &c->changes;
 	control_refuse_audits(c);
+	control_refuse_overrides(c);
 	pthread_cond_broadcast(&c->answered);
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/histogram.h"
 #include "control/events.h"
+#include "control/health.h"
 #include "control/model.h"
 #include "control/neighbor.h"
 #include "control/persist.h"
@@ -88,6 +89,8 @@ struct dip_info {
 	uint64_t bytes;
 	bool deleting;
 	struct drain_info drain;
+	uint32_t weight_in_use; /* of new flows, in parts of HEALTH_STEPS; 0 while it is down */
+	struct dip_health_info health;
 };
 
 struct vip_info {

@@ -115,6 +115,7 @@ static void install_vip(struct control *c, struct batch_vip *b)
 	v->claims = false;	    /* what agents told until the swap is in it */
 	c->stats.accidents_pinned_total += b->next->n_accidents;
 	c->stats.flows_late_total += b->n_late;
+	health_install(c, v, b->next);
 	vip_version_free(v->now);
 	v->now = b->next;
 	v->cut_scan |= FAULT(down_rehomes_idle);

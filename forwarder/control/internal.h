@@ -8,6 +8,14 @@
 #include "control/control.h"
 #include "control/flows.h"
 
+/** What a plan makes of a DIP's health and admin_state. (verdict.c) */
+struct dip_use {
+	bool up;                  /* packets may go there */
+	uint32_t weight;          /* for new flows, in parts of HEALTH_STEPS */
+	uint64_t ramp_from_ms;    /* its slow start began then; 0 = none is under way */
+	struct dip_health health; /* as it was at the plan: what goes to disk with it */
+};
+
 /** A DIP within a version of its VIP. */
 struct dip_version {
 	struct dip_conf conf;
@@ -17,6 +25,7 @@ struct dip_version {
 	uint64_t drain_deadline_ms; /* clock_now_ms, 0 = none */
 	int64_t drain_shown_s;      /* the same as wall time, as it was shown first */
 	uint32_t counter;         /* of worker_counters.dips */
+	struct dip_use use;       /* by the plan */
 };
 
 /** The desired state of a VIP and the plan made of it. The published one is vip_runtime.now; a change
@@ -29,6 +38,9 @@ struct vip_version {
 	unsigned n_dips;
 	struct dip_version *dips; /* sorted by id */
 	/* the plan */
+	bool min_up_missed;     /* too few are up: health is not heeded */
+	uint64_t health_seq;    /* vip_runtime's, as it was */
+	uint64_t health_due_ms; /* then something changes by itself; UINT64_MAX = never */
 	struct dcode_table table; /* by weight, before re-roll */
 	struct vip_view *view;
 	uint32_t n_pins; /* in the arrays and exact, as persisted below */
@@ -54,6 +66,11 @@ struct dip_runtime {
 	uint64_t base_packets, base_bytes; /* of the counter, when the DIP took it */
 	uint64_t carried_packets, carried_bytes; /* by earlier DIPs of its id */
 	struct oldest_flow oldest;         /* while it drains */
+	uint64_t uid;
+	struct dip_health health;
+	uint64_t override_until_ms; /* clock_now_ms; 0 = without end */
+	struct health_stats stats;
+	struct health_history *history; /* NULL until the first transition */
 	bool hop_told; /* its next hop is resolved, as the last event said */
 };
 
@@ -73,6 +90,7 @@ struct vip_runtime {
 	bool steered;
 	bool held;               /* its flows were not all known at the start (start-up hold) */
 	bool refold;             /* late exact entries wait to be folded into the arrays */
+	uint64_t health_seq;     /* changes with the health of any of its DIPs */
 	bool claims; /* an agent told of flows that the published view would misplace */
 	uint64_t purge_after_ms; /* not before: a purge costs a plan */
 	uint32_t cut_pos;        /* scan for flows of DIPs that are gone: next reference to look at */
@@ -223,6 +241,8 @@ struct control {
 	uint32_t floor_ms;       /* start of this process: no flow's idle time counts from before it */
 	uint64_t hold_until_ms;  /* start-up hold of VIPs with `held`; 0 = none, or over */
 	uint64_t last_expire_ms;
+	uint64_t health_after_ms; /* no publish for health's sake before: they must not take all time */
+	_Atomic uint64_t health_epoch; /* control_health_epoch */
 	uint64_t last_record_ms;
 	bool hops_changed;
 	struct consistency stats; /* totals; gauges are filled in by the reader */
@@ -233,6 +253,7 @@ struct control {
 	pthread_cond_t answered;
 	struct queued_change *changes, **changes_end;
 	struct queued_call *calls;
+	struct queued_override *overrides;
 	struct audit *audits; /* wait for the next one */
 	bool running; /* the thread runs */
 	bool stop;
@@ -273,6 +294,32 @@ uint64_t deadline_from_wall(int64_t wall_s, uint32_t timeout_s);
 /** New flows may go to the DIP: it has weight and is not on its way out. */
 uint32_t dip_version_weight(const struct vip_version *v, const struct dip_version *d);
 enum dip_state dip_version_state(const struct vip_version *v, const struct dip_version *d);
+
+/* verdict.c */
+/** Set `use` of every DIP of a version that is to be planned, from the runtime's health. */
+void health_decide(const struct control *c, const struct vip_runtime *v, struct vip_version *next);
+/** What is published differs from what health says now. */
+bool health_is_due(const struct vip_runtime *v, uint64_t now_ms);
+/** A version is about to become the published one: v->now is still the old one, or NULL. */
+void health_install(struct control *c, struct vip_runtime *v, const struct vip_version *next);
+/** What a DIP counts as has changed, for log, history and events. */
+void health_tell(struct control *c, struct vip_runtime *v, const struct dip_version *d,
+		 const char *state, const char *cause);
+/** min_up is missed, and worth a warning: of a VIP whose DIPs are all new nothing is known to be wrong. v may
+ *  be NULL. */
+bool health_is_worn(const struct vip_version *v);
+/** Publish what is due, at once if there was none for a while. False if nothing was. */
+bool control_run_health(struct control *c);
+void control_fill_health(const struct vip_runtime *v, const struct dip_version *d,
+			 struct dip_health_info *out);
+
+/* override.c */
+/** Take all waiting overrides, publish, answer. False if none waits. */
+bool control_run_overrides(struct control *c);
+/** Under the mutex: answer all that wait. */
+void control_refuse_overrides(struct control *c);
+/** End those whose time is over. */
+void health_expire_overrides(struct control *c, struct vip_runtime *v, uint64_t now_ms);
 
 /* retired.c */
 /** What a DIP of this id that goes has carried, earlier ones of its id included / what a new one goes on

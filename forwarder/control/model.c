@@ -81,6 +81,7 @@ void vip_conf_defaults(struct vip_conf *c)
 	memset(c, 0, sizeof(*c)); /* tcp, l2, flow and forward are the zeros of their enums */
 	for (size_t i = 0; i < ARRAY_LEN(vip_numbers); i++)
 		*number_of(c, &vip_numbers[i]) = vip_numbers[i].initial;
+	health_conf_defaults(&c->health);
 }
 
 void dip_conf_defaults(struct dip_conf *c)
@@ -130,6 +131,7 @@ void vip_conf_apply(struct vip_conf *c, const struct vip_edit *e, bool replace)
 	for (size_t i = 0; i < ARRAY_LEN(vip_numbers); i++)
 		if (e->members & vip_numbers[i].member)
 			*number_of(c, &vip_numbers[i]) = number_value(&e->conf, &vip_numbers[i]);
+	health_conf_apply(&c->health, &e->conf.health, e->members);
 }
 
 void dip_conf_apply(struct dip_conf *c, const struct dip_edit *e, bool replace)
@@ -154,7 +156,7 @@ void dip_conf_apply(struct dip_conf *c, const struct dip_edit *e, bool replace)
 }
 
 struct member_name {
-	uint32_t member;
+	uint64_t member;
 	const char *pointer;
 };
 
@@ -162,7 +164,7 @@ static const struct member_name vip_required[] = {
 	{VIP_M_ADDRESS, "/address"}, {VIP_M_PORT, "/port"}, {VIP_M_PROTOCOL, "/protocol"}};
 static const struct member_name dip_required[] = {{DIP_M_ADDRESS, "/address"}};
 
-static bool has_members(uint32_t members, const struct member_name *required, size_t n,
+static bool has_members(uint64_t members, const struct member_name *required, size_t n,
 			struct field_errors *errors)
 {
 	bool complete = true;
@@ -178,7 +180,12 @@ static bool has_members(uint32_t members, const struct member_name *required, si
 
 bool vip_edit_complete(const struct vip_edit *e, struct field_errors *errors)
 {
-	return has_members(e->members, vip_required, ARRAY_LEN(vip_required), errors);
+	uint64_t health = e->members & HEALTH_M_ALL;
+	bool typed = !health || (health & HEALTH_M(HEALTH_P_TYPE));
+
+	if (!typed)
+		field_errors_add(errors, "/health/type", "required", "has no default");
+	return has_members(e->members, vip_required, ARRAY_LEN(vip_required), errors) && typed;
 }
 
 bool dip_edit_complete(const struct dip_edit *e, struct field_errors *errors)
@@ -214,8 +221,32 @@ bool dip_conf_same_identity(const struct dip_conf *was, const struct dip_conf *n
 }
 
 /* What is not compared here could be changed without anybody noticing: a change to the same is none. */
-_Static_assert(sizeof(struct vip_conf) == 124 && sizeof(struct dip_conf) == 96,
+_Static_assert(sizeof(struct vip_conf) == sizeof(struct health_conf) + 124 &&
+		       sizeof(struct dip_conf) == 96,
 	       "compare a new member in vip_conf_equal or dip_conf_equal");
+
+static bool health_member_equal(const struct health_member *m, const char *x, const char *y)
+{
+	switch (m->kind) {
+	case HEALTH_TEXT:
+		return strcmp(x, y) == 0;
+	case HEALTH_FLAG:
+		return memcmp(x, y, sizeof(bool)) == 0;
+	default:
+		return memcmp(x, y, sizeof(uint32_t)) == 0;
+	}
+}
+
+static bool health_equal(const struct health_conf *x, const struct health_conf *y)
+{
+	for (size_t i = 0; i < N_HEALTH_MEMBERS; i++) {
+		const struct health_member *m = &health_members[i];
+		if (!health_member_equal(m, (const char *)x + m->offset,
+					 (const char *)y + m->offset))
+			return false;
+	}
+	return true;
+}
 
 bool vip_conf_equal(const struct vip_conf *x, const struct vip_conf *y)
 {
@@ -224,7 +255,7 @@ bool vip_conf_equal(const struct vip_conf *x, const struct vip_conf *y)
 			return false;
 	return strcmp(x->id, y->id) == 0 && vip_match_equal(&x->match, &y->match) &&
 	       x->affinity == y->affinity && x->mode == y->mode &&
-	       x->on_learn_overflow == y->on_learn_overflow;
+	       x->on_learn_overflow == y->on_learn_overflow && health_equal(&x->health, &y->health);
 }
 
 bool dip_conf_equal(const struct dip_conf *x, const struct dip_conf *y)
@@ -284,6 +315,7 @@ bool vip_conf_validate(const struct vip_conf *c, struct field_errors *errors)
 			field_errors_add(errors, n->pointer, "out_of_range", "%u to %u", n->min,
 					 n->max);
 	}
+	health_conf_validate(&c->health, &c->match, errors);
 	return field_errors_count(errors) == before;
 }
 

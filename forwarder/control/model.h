@@ -2,6 +2,7 @@
  * Pure data; no threads, no I/O. */
 #pragma once
 
+#include "control/health_conf.h"
 #include "lookup/snapshot.h"
 
 #define ID_LEN 64 /* 63 characters and NUL */
@@ -22,6 +23,7 @@ struct vip_conf {
 	uint32_t idle_half_open_s;
 	uint32_t idle_closing_s;
 	uint32_t idle_udp_s;
+	struct health_conf health;
 };
 
 struct dip_conf {
@@ -59,7 +61,7 @@ enum dip_member {
 /** A request's body: which members it named and their values. A member that was null in a merge patch
  *  is named with its default value. */
 struct vip_edit {
-	uint32_t members; /* enum vip_member */
+	uint64_t members; /* enum vip_member, and HEALTH_M() of health_conf.h */
 	struct vip_conf conf;
 };
 

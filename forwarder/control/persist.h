@@ -2,8 +2,7 @@
  * SQLite, tests with memory. One transaction holds everything of one publish. */
 #pragma once
 
-#include "base/error.h"
-#include "control/model.h"
+#include "control/health.h"
 
 struct persist_dip {
 	struct dip_conf conf;
@@ -11,6 +10,7 @@ struct persist_dip {
 	uint16_t index; /* per-VIP DIP index, 1.. */
 	bool deleting;  /* DELETE came: drains, then goes */
 	int64_t drain_deadline_s; /* wall clock; 0 = none */
+	struct dip_health health;
 };
 
 /** A pin or an exact entry with its full key. Stored as one BLOB of these for each VIP: 32 bytes, host

@@ -96,6 +96,7 @@ static int plan_view(struct plan *p)
 	int rc = -ENOMEM;
 
 	p->n_dips = 1;
+	health_decide(p->c, p->v, next);
 	for (unsigned i = 0; i < next->n_dips; i++)
 		if (next->dips[i].index >= p->n_dips)
 			p->n_dips = next->dips[i].index + 1u;
@@ -106,8 +107,8 @@ static int plan_view(struct plan *p)
 		const struct dip_version *d = &next->dips[i];
 		dips[i] = (struct dcode_dip){.id = d->uid,
 					     .index = d->index,
-					     .weight = dip_version_weight(next, d),
-					     .up = d->conf.admin_state == ADMIN_UP};
+					     .weight = d->use.weight,
+					     .up = d->use.up};
 		p->dip_known[d->index] = 1;
 	}
 	static const struct dcode_table none;

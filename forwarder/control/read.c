@@ -16,7 +16,9 @@ void control_fill_dip_info(struct control *c, struct vip_runtime *v, const struc
 		.state = dip_version_state(v->now, d),
 		.flows = v->flows.dip_flows[d->index],
 		.deleting = d->deleting,
+		.weight_in_use = d->use.up ? d->use.weight : 0,
 	};
+	control_fill_health(v, d, &out->health);
 	for (uint32_t i = 0; i < view->n_dcodes; i++)
 		out->dcodes += vip_view_home(view, i) == d->index;
 	dip_runtime_traffic(c, &v->dips[d->index], &out->packets, &out->bytes);
@@ -63,7 +65,9 @@ static struct dip_info *list_dips(struct control *c, struct vip_runtime *v)
 			.dcodes = counts[d->index],
 			.flows = v->flows.dip_flows[d->index],
 			.deleting = d->deleting,
+			.weight_in_use = d->use.up ? d->use.weight : 0,
 		};
+		control_fill_health(v, d, &dips[i].health);
 		dip_runtime_traffic(c, &v->dips[d->index], &dips[i].packets, &dips[i].bytes);
 		if (d->deleting)
 			control_dip_progress(c, v, d, &dips[i].drain);

@@ -64,9 +64,10 @@ static void survey(struct control *c, void *arg)
 		memcpy(info->id, v->conf.id, sizeof(info->id));
 		info->address = v->conf.match.address;
 		info->deleting = v->deleting;
+		info->worn = health_is_worn(v);
 		for (unsigned k = 0; !call->rc && k < v->n_dips; k++) {
 			const struct dip_version *d = &v->dips[k];
-			if (d->conf.admin_state == ADMIN_DOWN)
+			if (!d->use.up)
 				continue;
 			info->n_taking += dip_version_weight(v, d) != 0;
 			if (!v->view->dips[d->index].resolved)

@@ -7,6 +7,7 @@ struct survey_vip {
 	char id[ID_LEN];
 	struct ip_addr address;
 	bool deleting;
+	bool worn; /* fewer than min_up DIPs are up, so checks are not heeded */
 	unsigned n_dips;
 	unsigned n_taking; /* DIPs that are meant to take new flows: up, with weight */
 };

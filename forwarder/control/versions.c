@@ -108,6 +108,8 @@ void vip_runtime_free(struct control *c, struct vip_runtime *v)
 		return;
 	vip_version_free(v->now);
 	flow_set_destroy(&v->flows, &c->flows);
+	for (uint32_t i = 0; i < v->n_dips; i++)
+		free(v->dips[i].history);
 	free(v->dips);
 	free(v->retired);
 	free(v);
@@ -180,7 +182,8 @@ int vip_runtime_take_index(struct control *c, struct vip_runtime *v, uint16_t wa
 	assert(!v->dips[index].used || FAULT(reuse_leaving_index));
 	d->index = (uint16_t)index;
 	d->counter = c->free_counters[--c->n_free_counters];
-	v->dips[index] = (struct dip_runtime){.used = true, .counter = d->counter};
+	v->dips[index] = (struct dip_runtime){
+		.used = true, .counter = d->counter, .uid = d->uid, .health = d->use.health};
 	counter_sum(c, d->counter, &v->dips[index].base_packets, &v->dips[index].base_bytes);
 	retired_recall(v, d->conf.id, &v->dips[index]);
 	return 0;
@@ -198,6 +201,8 @@ void vip_runtime_release_index(struct control *c, struct vip_runtime *v,
 	v->retired_bytes += bytes;
 	retired_keep(v, d->conf.id, packets + r->carried_packets, bytes + r->carried_bytes);
 	c->free_counters[c->n_free_counters++] = r->counter;
+	free(r->history);
+	atomic_fetch_add(&c->health_epoch, 1);
 	*r = (struct dip_runtime){0};
 	if (published && !FAULT(reuse_index_at_once))
 		r->free_at_ms = clock_now_ms() + vip_conf_refresh_ms(&v->now->conf) + 1;
@@ -256,7 +261,7 @@ uint32_t dip_version_weight(const struct vip_version *v, const struct dip_versio
 
 enum dip_state dip_version_state(const struct vip_version *v, const struct dip_version *d)
 {
-	if (d->conf.admin_state == ADMIN_DOWN)
+	if (!d->use.up)
 		return DIP_DOWN;
 	if (dip_version_weight(v, d) == 0)
 		return DIP_DRAINING;

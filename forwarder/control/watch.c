@@ -209,6 +209,11 @@ static void warn_vip(const struct watch *w, const struct survey_vip *v,
 		     "(state, "
 		     "weight)",
 		     v->id, v->id);
+	if (v->worn)
+		warn(out,
+		     "VIP %s: fewer than min_up of its DIPs are up, so all are used, whatever "
+		     "their checks say: GET /v1/vips/%s/dips (health)",
+		     v->id, v->id);
 }
 
 static void look_at_vips(struct watch *w, uint64_t now_ms, struct warnings *out)

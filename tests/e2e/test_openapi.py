@@ -74,7 +74,7 @@ def faults_of(value, schema, at=""):
         yield f"{at}: {value!r} is not {schema['const']!r}"
     if isinstance(value, str) and "pattern" in schema and not re.search(schema["pattern"], value):
         yield f"{at}: {value!r} does not match {schema['pattern']}"
-    if is_type(value, "integer"):
+    if is_type(value, "number"):
         if value < schema.get("minimum", value) or value > schema.get("maximum", value):
             yield f"{at}: {value} is out of range"
     if isinstance(value, list):
@@ -149,9 +149,15 @@ def example_faults():
 def example_checker_faults():
     """The checker itself: what is wrong must be found."""
     good = {"id": "b1", "address": "10.9.0.11", "weight": 2, "mac": None, "admin_state": "up",
-            "state": "up", "dcodes": 1, "flows": 0, "packets": 0, "bytes": 0}
+            "state": "up", "dcodes": 1, "flows": 0, "packets": 0, "bytes": 0,
+            "effective_weight": 0.5,
+            "health": {"state": "up", "since": None, "ignored": False, "damped": False,
+                       "last_check": None, "latency_us": None, "last_result": None,
+                       "consecutive": 0, "last_error": None, "checks_total": 0,
+                       "checks_failed_total": 0, "override": None}}
     bad = [("id", "B1"), ("weight", 65536), ("weight", "2"), ("weight", True), ("mac", "x"),
-           ("state", "idle"), ("flows", -1), ("address", None)]
+           ("state", "idle"), ("flows", -1), ("address", None), ("effective_weight", "1"),
+           ("effective_weight", -0.5), ("health", None)]
     if list(faults_of(good, schema("Dip"))):
         yield "a good DIP is refused"
     for name, value in bad:
@@ -206,7 +212,7 @@ def route_faults():
 
 def words(name):
     """The words of an enum's name table in the sources."""
-    for path in ("forwarder/control/model.c", "forwarder/control/read.c"):
+    for path in ("forwarder/control/model.c", "forwarder/control/health_conf.c"):
         m = re.search(name + r"\[\] = \{(.*?)\}", read(path), re.S)
         if m:
             return re.findall(r'"(\w+)"', m.group(1))
@@ -216,17 +222,23 @@ def words(name):
 def member_faults():
     source = read("api/server/codec_fields.c")
     for table, name, write in (("vip_fields", "Vip", "VipPut"), ("dip_fields", "Dip", "DipPut"),
-                               ("idle_fields", "IdleTimeouts", "IdleTimeouts")):
+                               ("idle_fields", "IdleTimeouts", "IdleTimeouts"),
+                               ("health_fields", "Health", "Health")):
         body = re.search(table + r"\[\] = \{(.*?)\n\};", source, re.S).group(1)
         entries = re.findall(r'\{"(\w+)", (K_\w+)(.*?)\}', body, re.S)
         real = {n for n, kind, _ in entries if kind != "K_CHANGE"}
         yield from differ(name, properties(name), real)
         required = {n for n, _, rest in entries if ".required = true" in rest}
+        required |= {"type"} if name == "Health" else set()  # has no default in a new object
         yield from differ(f"required of {write}", set(schema(write).get("required", [])), required)
     for name, table in (("Protocol", "vip_protocol_names"), ("Mode", "vip_mode_names"),
                         ("Affinity", "vip_affinity_names"),
                         ("LearnOverflow", "learn_overflow_names"),
-                        ("AdminState", "admin_state_names")):
+                        ("AdminState", "admin_state_names"),
+                        ("HealthType", "health_type_names"),
+                        ("HealthMethod", "health_method_names"),
+                        ("HealthQuery", "health_query_names"),
+                        ("HealthRcode", "health_rcode_names")):
         yield from differ(name, set(schema(name)["enum"]), set(words(table)))
     yield from differ("VipPatch", properties("VipPatch"), properties("VipPut"))
     yield from differ("DipPatch", properties("DipPatch"), properties("DipPut"))
@@ -246,6 +258,18 @@ def number_faults():
             yield f"{pointer}: {said} is documented, {real} is true"
     if len(rows) != 6:
         yield f"{len(rows)} numbers found in model.c"
+    rows = re.findall(r"NUMBER\(HEALTH_P_\w+, (\w+), \w+, (\d+), (\w+),\s*(\w+)\)",
+                      read("forwarder/control/health_conf.c"))
+    words = {"HEALTH_INTERVAL_MIN_MS": 100, "HOUR_MS": 3600000, "DIPS_PER_VIP_MAX": 4096,
+             "UINT16_MAX": 65535}
+    for name, *real in rows:
+        node = schema("Health")["properties"][name]
+        real = [words[n] if n in words else int(n) for n in real]
+        said = [node.get("default", 0), node["minimum"], node["maximum"]]
+        if real != said:
+            yield f"/health/{name}: {said} is documented, {real} is true"
+    if len(rows) != 9:
+        yield f"{len(rows)} numbers found in health_conf.c"
 
 
 def counter_faults():

@@ -327,6 +327,36 @@ static void agent_report(void *ctx, const char *id, const struct agent_report *r
 	atomic_fetch_add(&api_fake.n_reports, 1);
 }
 
+/* b1 of web is there, and each answer that an override can get is one of its reasons. */
+static void override_health(void *ctx, struct health_request *r)
+{
+	static const struct {
+		const char *reason;
+		enum control_status status;
+	} answers[] = {{"held", CONTROL_UNAVAILABLE},
+		       {"full", CONTROL_NO_STORAGE},
+		       {"failed", CONTROL_FAILED}};
+
+	(void)ctx;
+	api_fake.health = *r;
+	r->status = strcmp(r->vip, "web") || strcmp(r->dip, "b1") ? CONTROL_NOT_FOUND : CONTROL_OK;
+	for (size_t i = 0; i < ARRAY_LEN(answers); i++)
+		if (!strcmp(r->reason, answers[i].reason))
+			r->status = (int)answers[i].status;
+}
+
+static void read_health_history(void *ctx, const char *vip, const char *dip,
+				struct health_history *out)
+{
+	(void)ctx;
+	(void)vip;
+	(void)dip;
+	*out = (struct health_history){.found = true,
+				       .n = 2,
+				       .list = {{1700000002345, "up", "2 checks in a row passed"},
+						{1700000000001, "down", "bad \xff bytes"}}};
+}
+
 static void read_warnings(void *ctx, struct warnings *out)
 {
 	(void)ctx;
@@ -426,6 +456,8 @@ void api_fake_context(struct api_context *api)
 		.trace_target = trace_target,
 		.read_capacity = read_capacity,
 		.read_traffic = read_traffic,
+		.override_health = override_health,
+		.read_health_history = read_health_history,
 		.read_warnings = read_warnings,
 		.serving = serving,
 		.look_at_machine = look_at_machine,

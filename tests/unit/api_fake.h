@@ -28,6 +28,7 @@ struct api_fake {
 	_Atomic unsigned n_changes_now;
 	_Atomic unsigned n_changes_together; /* the most at one time */
 	struct control_request last;
+	struct health_request health; /* the last override */
 	uint16_t explained_sport;
 	uint16_t explained_dport;
 	uint8_t explained_proto;

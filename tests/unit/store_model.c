@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "tests/unit/fault_vfs.h"
+#include "tests/unit/random_health.h"
 #include "tests/unit/store_model.h"
 
 /* --- the model ----------------------------------------------------------- */
@@ -55,6 +56,7 @@ static void random_conf(struct vip_conf *c)
 	c->idle_half_open_s = 1 + model_random(100000);
 	c->idle_closing_s = 1 + model_random(100000);
 	c->idle_udp_s = 1 + model_random(100000);
+	random_health(&c->health, model_random);
 }
 
 void model_vip_make(struct model *m, unsigned slot)
@@ -93,6 +95,12 @@ static void dip_make(struct model *m, struct persist_vip *v)
 						      : 65535 - 65535 % (MODEL_DIPS + 2));
 	while (taken[d->index % (MODEL_DIPS + 2)]);
 	snprintf(d->conf.id, sizeof(d->conf.id), "b.%u", d->index);
+	d->health.verdict = (enum health_verdict)model_random(3);
+	d->health.since_s = (int64_t)model_random(1u << 30) * 4;
+	d->health.override = (enum health_override)model_random(3);
+	d->health.override_until_s = (int64_t)model_random(1u << 30) * 4;
+	snprintf(d->health.reason, sizeof(d->health.reason), "reason %u \xe2\x82\xac",
+		 model_random(1000));
 	d->conf.address = random_address(ip_addr_is_v4(&v->conf.match.address));
 }
 
@@ -180,7 +188,14 @@ static bool conf_equal(const struct vip_conf *x, const struct vip_conf *y)
 	       x->drain_timeout_s == y->drain_timeout_s && x->closing_pin_s == y->closing_pin_s &&
 	       x->idle_established_s == y->idle_established_s &&
 	       x->idle_half_open_s == y->idle_half_open_s &&
-	       x->idle_closing_s == y->idle_closing_s && x->idle_udp_s == y->idle_udp_s;
+	       x->idle_closing_s == y->idle_closing_s && x->idle_udp_s == y->idle_udp_s &&
+	       memcmp(&x->health, &y->health, sizeof(x->health)) == 0;
+}
+
+static bool health_equal(const struct dip_health *x, const struct dip_health *y)
+{
+	return x->verdict == y->verdict && x->since_s == y->since_s && x->override == y->override &&
+	       x->override_until_s == y->override_until_s && strcmp(x->reason, y->reason) == 0;
 }
 
 static bool dip_equal(const struct persist_dip *x, const struct persist_dip *y)
@@ -191,7 +206,7 @@ static bool dip_equal(const struct persist_dip *x, const struct persist_dip *y)
 	       memcmp(x->conf.mac, y->conf.mac, sizeof(x->conf.mac)) == 0 &&
 	       x->conf.admin_state == y->conf.admin_state && x->uid == y->uid &&
 	       x->index == y->index && x->deleting == y->deleting &&
-	       x->drain_deadline_s == y->drain_deadline_s;
+	       x->drain_deadline_s == y->drain_deadline_s && health_equal(&x->health, &y->health);
 }
 
 static bool vip_equal(const struct persist_vip *x, const struct persist_vip *y)

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "api/server/codec.h"
+#include "tests/unit/random_health.h"
 
 static unsigned seed;
 
@@ -249,6 +250,11 @@ static struct ip_addr random_address(void)
 	return rnd(2) ? ip_addr_v4(&a.b[12]) : a;
 }
 
+static unsigned rnd_below(unsigned n)
+{
+	return (unsigned)rnd(n);
+}
+
 static void random_vip(struct vip_info *v)
 {
 	memset(v, 0, sizeof(*v));
@@ -265,6 +271,7 @@ static void random_vip(struct vip_info *v)
 	v->conf.idle_half_open_s = 1 + rnd(1000);
 	v->conf.idle_closing_s = 1 + rnd(1000);
 	v->conf.idle_udp_s = 1 + rnd(1000);
+	random_health(&v->conf.health, rnd_below);
 	v->flows = rnd(1000);
 	v->bytes = UINT64_C(1) << rnd(63);
 	v->deleting = rnd(2);
@@ -330,9 +337,11 @@ START_TEST(prints_the_documented_members)
 					  "on_learn_overflow",
 					  "drain_timeout_s",
 					  "closing_pin_s",
-					  "idle_timeout_s"};
-	static const char *const dip[] = {"id",	   "address", "weight", "mac",	   "admin_state",
-					  "state", "dcodes",  "flows",	"packets", "bytes"};
+					  "idle_timeout_s",
+					  "health"};
+	static const char *const dip[] = {"id",		 "address", "weight",		"mac",
+					  "admin_state", "state",   "dcodes",		"flows",
+					  "packets",	 "bytes",   "effective_weight", "health"};
 	struct vip_info v;
 	struct dip_info d = {.conf = {.id = "b1", .address = random_address()}, .state = DIP_UP};
 
@@ -353,11 +362,15 @@ END_TEST
 /* Random JSON made of known and unknown names: never a crash, and either an edit or a fault. */
 static json_t *random_value(int depth)
 {
-	static const char *const words[] = {"tcp",  "up", "10.0.0.1", "l2",
-					    "flow", "x",  "",	      "02:00:00:00:00:01"};
-	static const char *const names[] = {"id",   "address",	   "port",   "protocol",
-					    "mode", "mac",	   "weight", "change",
-					    "udp",  "admin_state", "nope",   "idle_timeout_s"};
+	static const char *const words[] = {"tcp",  "up",  "10.0.0.1", "l2",
+					    "flow", "x",   "",	       "02:00:00:00:00:01",
+					    "http", "udp", "hex:0g",   "200-299,301"};
+	static const char *const names[] = {
+		"id",	  "address",	    "port",   "protocol",      "mode",
+		"mac",	  "weight",	    "change", "udp",	       "admin_state",
+		"nope",	  "idle_timeout_s", "health", "type",	       "path",
+		"expect", "send",	    "verify", "expect_status", "interval_ms",
+		"rise"};
 	json_t *o;
 
 	switch (rnd(depth ? 7 : 5)) {

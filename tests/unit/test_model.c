@@ -237,11 +237,12 @@ START_TEST(test_all_faults_are_told)
 	memset(&c, 0xff, sizeof(c));
 	c.id[0] = '\0';
 	ck_assert(!vip_conf_validate(&c, &e));
-	ck_assert_uint_eq(e.n, 12); /* each member but port */
+	ck_assert_uint_eq(e.n, 13); /* each member but port */
 	for (unsigned i = e.n; i < 2 * FIELD_ERRORS_MAX; i++)
 		field_errors_add(&e, "/x", "y", "%u", i);
 	ck_assert_uint_eq(e.n, FIELD_ERRORS_MAX);
-	ck_assert_str_eq(e.list[12].detail, "12");
+	ck_assert_str_eq(e.list[12].pointer, "/health/type");
+	ck_assert_str_eq(e.list[13].detail, "13");
 	ck_assert_str_eq(e.list[FIELD_ERRORS_MAX - 1].detail, "63");
 	ck_assert_uint_eq(e.n_more, FIELD_ERRORS_MAX);
 
