@@ -186,6 +186,7 @@ static int open_unix(const char *path, struct listener *l, struct error *err)
 		unlink(path);
 		return rc;
 	}
+	l->has_file = true;
 	l->dev = st.st_dev;
 	l->ino = st.st_ino;
 	snprintf(l->text, sizeof(l->text), "unix:%s", path);
@@ -214,7 +215,8 @@ void listener_close(struct listener *l)
 	if (l->fd >= 0)
 		close(l->fd);
 	l->fd = -1;
-	if (l->is_unix && !lstat(l->path, &st) && st.st_dev == l->dev && st.st_ino == l->ino)
+	if (l->has_file && !lstat(l->path, &st) && st.st_dev == l->dev && st.st_ino == l->ino)
 		unlink(l->path);
-	l->is_unix = false;
+	/* The rest stays as it is: threads of connections may look at it. */
+	l->has_file = false;
 }

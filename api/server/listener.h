@@ -10,6 +10,7 @@
 struct listener {
 	int fd; /* listening, non-blocking; -1 = closed */
 	bool is_unix;
+	bool has_file; /* Unix: one that is to be removed */
 	bool loopback;	     /* TCP: no other machine reaches it */
 	bool tls;	     /* as the specification says, or by default */
 	bool clear_text;     /* the specification says so */

@@ -116,6 +116,7 @@ START_TEST(unix_socket)
 
 	ck_assert_msg(listener_open(spec, false, &l, &err) == 0, "%s", err.message);
 	ck_assert_str_eq(l.text, spec);
+	ck_assert(l.is_unix && l.has_file);
 	ck_assert_int_eq(stat(path, &st), 0);
 	ck_assert_uint_eq(st.st_mode & 07777, 0660);
 	int fd = http_connect(spec);
