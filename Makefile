@@ -77,6 +77,7 @@ deps: ## Install what building and running needs (Debian packages; root)
 
 deps-test: ## Install what testing needs too
 	@tests/install-packages.sh $(RUN_PACKAGES) $(TEST_PACKAGES)
+	@tests/e2e/client/install.sh
 
 $(BIN): $(call obj,$(MAIN_SRC)) $(LIB)
 	$(call say,LD,$@)

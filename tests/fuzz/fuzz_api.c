@@ -9,30 +9,58 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void check_edits(const struct control_request *r)
+static void check_edit(const struct control_edit *e)
 {
-	const struct vip_edit *v = &r->vip_edit;
+	const struct vip_edit *v = e->vip_edit;
+	const struct dip_edit *d = e->dip_edit;
 
-	if (!model_id_valid(r->vip) || (r->op >= OP_DIP_PUT && !model_id_valid(r->dip)))
+	if (!model_id_valid(e->vip) || (control_op_is_dip(e->op) && !model_id_valid(e->dip)))
 		abort();
-	if (r->op == OP_VIP_PUT || r->op == OP_VIP_PATCH) {
+	if (e->op == OP_VIP_PUT || e->op == OP_VIP_PATCH) {
 		if ((v->members & VIP_M_PROTOCOL && (unsigned)v->conf.match.protocol > VIP_ANY) ||
 		    (v->members & VIP_M_MODE && (unsigned)v->conf.mode > VIP_IPIP) ||
 		    (v->members & VIP_M_AFFINITY && (unsigned)v->conf.affinity > AFFINITY_CLIENT))
 			abort();
-		if (r->op == OP_VIP_PUT && !(v->members & VIP_M_ADDRESS))
+		if (e->op == OP_VIP_PUT && !(v->members & VIP_M_ADDRESS))
 			abort();
 	}
-	if (r->op == OP_DIP_PUT || r->op == OP_DIP_PATCH) {
-		const struct dip_edit *d = &r->dip_edit;
+	if (e->op == OP_DIP_PUT || e->op == OP_DIP_PATCH) {
 		if ((d->members & DIP_M_WEIGHT && d->conf.weight > WEIGHT_MAX) ||
 		    (d->members & DIP_M_MAC && d->conf.has_mac && d->conf.mac[0] & 1) ||
-		    (r->op == OP_DIP_PUT && !(d->members & DIP_M_ADDRESS)))
+		    (e->op == OP_DIP_PUT && !(d->members & DIP_M_ADDRESS)))
 			abort();
 	}
 }
 
-static void check_answer(struct api_response *resp)
+static void (*fake_change)(void *ctx, struct control_request *r);
+
+/* While the edits are there. */
+static void checked_change(void *ctx, struct control_request *r)
+{
+	const struct control_transaction *t = r->transaction;
+	const struct control_edit one = {.op = r->op,
+					 .vip = r->vip,
+					 .dip = r->dip,
+					 .vip_edit = &r->vip_edit,
+					 .dip_edit = &r->dip_edit};
+
+	if (!t || !t->several)
+		check_edit(&one);
+	for (unsigned i = 0; t && t->several && i < t->n_edits; i++)
+		check_edit(&t->edits[i]);
+	fake_change(ctx, r);
+}
+
+/* The made-up daemon shows no configuration: what needs it says that there is no memory for it. */
+static bool lacks_config(const struct api_response *resp, const char *target)
+{
+	const char *detail = json_string_value(json_object_get(resp->body, "detail"));
+
+	return resp->status == 500 && strstr(target, "config") && detail &&
+	       !strcmp(detail, "out of memory");
+}
+
+static void check_answer(struct api_response *resp, const char *target)
 {
 	static const unsigned known[] = {200, 201, 400, 401, 404, 405, 415, 422};
 	size_t i = 0;
@@ -47,7 +75,8 @@ static void check_answer(struct api_response *resp)
 		free(resp->text);
 		return;
 	}
-	if (i == ARRAY_LEN(known) || !resp->body || resp->problem != (resp->status >= 300))
+	if ((i == ARRAY_LEN(known) && !lacks_config(resp, target)) || !resp->body ||
+	    resp->problem != (resp->status >= 300))
 		abort();
 	char *text = json_dumps(resp->body, 0);
 	json_error_t err;
@@ -67,6 +96,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	size_t line = 0;
 
 	api_fake_context(&api);
+	fake_change = api.backend.change;
+	api.backend.change = checked_change;
 	while (line < size && data[line] != '\n')
 		line++;
 	char *target = malloc(line + 1);
@@ -84,12 +115,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 					  .body = body,
 					  .body_len = size - skip};
 		struct api_response resp = {.status = 0};
-		unsigned before = atomic_load(&api_fake.n_changes);
 
 		router_dispatch(api_routes, api_n_routes, &req, &resp);
-		if (atomic_load(&api_fake.n_changes) != before)
-			check_edits(&api_fake.last);
-		check_answer(&resp);
+		check_answer(&resp, target);
 	}
 	free(target);
 	free(body);

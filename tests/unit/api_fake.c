@@ -95,7 +95,7 @@ static uint64_t generation(void *ctx)
 	return 41;
 }
 
-/* Two versions. */
+/* Two versions: web came, and web went. */
 static int read_history(void *ctx, uint64_t published, uint64_t from, uint64_t to, size_t max,
 			struct history_view *out)
 {
@@ -104,14 +104,15 @@ static int read_history(void *ctx, uint64_t published, uint64_t from, uint64_t t
 		 .author = "local",
 		 .action = "PUT /v1/vips/web",
 		 .n_edits = 1,
-		 .edits = "[{\"path\": \"/v1/vips/web\", \"before\": null, \"after\": {\"id\": "
-			  "\"web\"}}]",
+		 .edits =
+			 "[{\"path\":\"/v1/vips/web\",\"before\":null,\"after\":{\"id\":\"web\"}}]",
 		 .generation = 40},
 		{.wall_ms = 1700000001123,
 		 .author = "ann",
 		 .action = "DELETE /v1/vips/web",
 		 .n_edits = 1,
-		 .edits = "damaged",
+		 .edits =
+			 "[{\"path\":\"/v1/vips/web\",\"before\":{\"id\":\"web\"},\"after\":null}]",
 		 .generation_before = 40,
 		 .generation = 41}};
 	static struct history *history;
