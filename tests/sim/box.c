@@ -291,7 +291,9 @@ static void control_main(void *arg)
 	while (!b->stopping) {
 		if (!control_step(c))
 			b->n_idle++;
+		b->at_rest = true;
 		routine_yield();
+		b->at_rest = false;
 	}
 }
 
@@ -344,7 +346,7 @@ static void box_end(struct box *b)
 	state_file_close(b->state);
 	b->state = NULL;
 	b->control = NULL;
-	b->alive = false;
+	b->at_rest = b->alive = false;
 	disk_close(b);
 }
 

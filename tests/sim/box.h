@@ -24,6 +24,7 @@ struct box {
 	struct routine *control_routine;
 	struct control *control; /* NULL while it boots */
 	bool stopping;
+	bool at_rest; /* control is between two steps: others may read as its thread would */
 	uint64_t generation_at_start; /* on disk */
 	uint64_t n_idle; /* times that control found nothing to do */
 	/* what outlives it */

@@ -120,6 +120,22 @@ static unsigned take_sent(struct port *port, struct sent *out)
 	return n;
 }
 
+/* With narrow hashes: whether another flow, of whichever VIP, has a seen entry that this one's
+ * packet would repeat. Of whole hashes no two are equal in a thousand years. */
+static bool has_twin(const struct sim *s, const struct model_flow *f, const struct vip_view *v)
+{
+	uint64_t hash = flow_key_hash(&f->key, v->seed);
+
+	for (unsigned i = 0; i < s->n_tuples && fault_hash_mask != UINT64_MAX; i++) {
+		const struct model_flow *other = &s->flows[i];
+		if (other != f && other->spoke_ms && s->tuples[i].flow == i &&
+		    box_now_ms() - other->spoke_ms <= 2 * v->refresh_ms &&
+		    other->spoke_hash == hash)
+			return true;
+	}
+	return false;
+}
+
 static void packet_sent(struct sim *s, unsigned worker, const struct sim_packet *p,
 			const struct exit *e, const struct sent *sent)
 {
@@ -137,10 +153,12 @@ static void packet_sent(struct sim *s, unsigned worker, const struct sim_packet 
 		.segment = p->segment,
 		.dip = sent->dip,
 		.lost = record_lost(s->box->workers[worker], flow_key_hash(&f->key, e->view->seed)),
+		.twin = has_twin(s, f, e->view),
 		.now_ms = box_now_ms(),
 		.view = e->view,
 		.epoch = s->n_publishes,
 		.conf = &vip->conf};
+	m.lost |= m.twin;
 	model_packet(s->model, f, &m);
 	f->vip = (unsigned)(vip - s->vips);
 	backends_packet(s->backends, sent->dip, p->tuple, p->segment);
@@ -189,6 +207,11 @@ static void decide(struct sim *s, unsigned worker, const struct sent *sent, unsi
 	struct exit e = foresee(s, worker, &p);
 
 	lane->rx_bytes += p.len;
+	if (e.learned) {
+		struct model_flow *f = &s->flows[s->tuples[p.tuple].flow];
+		f->spoke_ms = box_now_ms();
+		f->spoke_hash = flow_key_hash(&f->key, e.view->seed);
+	}
 	if (e.reason == SENT && n_sent == s->box->tx_ring)
 		e.reason = DROP_tx_full;
 	if (sent && e.reason != SENT)

@@ -173,14 +173,18 @@ void model_packet(struct model *m, struct model_flow *f, const struct model_sent
 	} else if (told) {
 		f->unknown = false;
 	}
-	if (f->agent_ended)
+	if (f->agent_ended) {
 		f->phase = MODEL_CLOSING;
+		if (s->segment == SEGMENT_FIN || s->segment == SEGMENT_RST)
+			f->phase_before = MODEL_CLOSING;
+	}
 	if (s->segment == SEGMENT_SYN && !s->lost)
 		f->syn_ms = s->now_ms;
 	f->unsure = f->hidden = false;
 	f->vip_uid = s->view->uid;
 	f->dip = s->dip;
-	f->last_ms = s->now_ms;
+	if (!s->twin || news)
+		f->last_ms = s->now_ms;
 	f->epoch = s->epoch;
 }
 

@@ -36,7 +36,9 @@ struct model_flow {
 	unsigned vip;     /* ... in the caller's numbers */
 	uint16_t dip;     /* number of the DIP that has it; 0 = none yet */
 	enum model_phase phase;
-	uint64_t last_ms; /* its last packet that was sent */
+	uint64_t last_ms; /* its last packet that was sent, and that it was to tell of itself */
+	uint64_t spoke_ms; /* its last packet that could be told of, ... */
+	uint64_t spoke_hash; /* ... and the flow's hash, in the VIP that it went to */
 	uint64_t epoch;   /* publishes before its last packet */
 	uint64_t syn_ms;  /* its last SYN that control was told of */
 	/* An agent has ended it, and no packet has told control since that it lives: */
@@ -63,7 +65,8 @@ struct model {
 struct model_sent {
 	enum segment segment;
 	uint16_t dip;   /* that it was sent to */
-	bool lost;      /* a record of this flow's bucket was lost about then */
+	bool lost;      /* a record of this flow's bucket was lost about then, or none made: */
+	bool twin;      /* another flow with an equal hash has spoken for it */
 	uint64_t now_ms;
 	const struct vip_view *view;
 	uint64_t epoch; /* publishes before it */

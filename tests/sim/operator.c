@@ -170,6 +170,10 @@ void operator_request(struct sim *s)
 
 	if (!s->box->control || s->resync || v->busy)
 		return;
+	if (sim_chance(s, 5)) {
+		transaction_ask(s);
+		return;
+	}
 	if (!v->exists || v->deleting || sim_chance(s, 40)) {
 		for (unsigned i = 0; i < SIM_DIPS; i++)
 			if (v->dips[i].busy)
@@ -233,6 +237,7 @@ static void answer_dip(struct sim *s, struct sim_request *q, bool done)
 
 void operator_answers(struct sim *s)
 {
+	transaction_answer(s);
 	for (unsigned i = 0; i < SIM_REQUESTS; i++) {
 		struct sim_request *q = &s->requests[i];
 		if (!q->used || !q->done)
@@ -339,6 +344,7 @@ static void resync_vip(struct sim *s, struct sim_vip *v)
 
 void operator_resync(struct sim *s)
 {
+	transaction_resync(s);
 	for (unsigned i = 0; i < SIM_VIPS; i++)
 		resync_vip(s, &s->vips[i]);
 	s->resync = false;

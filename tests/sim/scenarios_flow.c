@@ -321,7 +321,7 @@ void scenario_list_sent_again(void)
 	MUST(control_agent_put(s.w->control, "a", "v", "b1", token, &created, &err) == CONTROL_OK,
 	     "an agent is bound to the DIP");
 	MUST(agent_talk_init(&t, &o, no_look, NULL) == 0, "there is memory");
-	log_set_level(LOG_ERROR); /* that a report is lost is no news */
+	log_set_level(LOG_ERROR);    /* that a report is lost is no news */
 	agent_speaks(&s, &t, false); /* the greeting */
 	agent_speaks(&s, &t, true);
 	world_tcp(s.w, 0, f, FRAMES_SYN, 0);

@@ -40,7 +40,7 @@ struct outcome {
 	pid_t pid;
 	uint64_t seed, packets, steps, checks, held, moved, dropped;
 	uint64_t drops[N_DROP_REASONS];
-	unsigned reports, ended, spared;
+	unsigned reports, ended, spared, transactions;
 	unsigned publishes, kills, reboots, answered, refused;
 	char fault[256];
 };
@@ -86,6 +86,7 @@ static void run(const struct options *o, uint64_t seed, struct outcome *out)
 	memcpy(out->fault, s->fault, sizeof(out->fault));
 	out->reports = s->backends->n_all_reports;
 	out->ended = s->backends->n_ended;
+	out->transactions = (unsigned)s->n_transactions;
 	out->spared = s->backends->n_spared;
 	memcpy(out->drops, s->n_drops, sizeof(out->drops));
 	sim_free(s);
@@ -135,6 +136,7 @@ static void add(struct outcome *sum, const struct outcome *o)
 	sum->dropped += o->dropped;
 	sum->reports += o->reports;
 	sum->ended += o->ended;
+	sum->transactions += o->transactions;
 	sum->spared += o->spared;
 	for (int i = 0; i < N_DROP_REASONS; i++)
 		sum->drops[i] += o->drops[i];
@@ -165,6 +167,7 @@ static void print_sum(const struct outcome *s, uint64_t n, double seconds)
 	       (unsigned long)s->moved, (unsigned long)s->dropped, (unsigned long)s->checks);
 	printf("  %u reports of agents applied: %u ends, %u of connections that were not to end\n",
 	       s->reports, s->ended, s->spared);
+	printf("  %u transactions and dry runs\n", s->transactions);
 	printf("  drops, each foreseen:");
 	for (int i = 0; i < N_DROP_REASONS; i++)
 		printf(" %s %lu", drop_reason_name[i], (unsigned long)s->drops[i]);

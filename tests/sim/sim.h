@@ -11,6 +11,7 @@
 #define SIM_PENDING 256
 #define SIM_REQUESTS 4
 #define SIM_TRACE 128
+#define SIM_EDITS 4
 #define SIM_INDEXES 64 /* DIP indexes of a VIP that are looked at */
 #define SIM_UIDS 4096
 #define SIM_PORT 1024 /* of the first tuple's client */
@@ -87,6 +88,21 @@ struct sim_request {
 	struct sim_dip before; /* if it is refused */
 };
 
+/** Several edits in one piece, under way. */
+struct sim_change {
+	bool used, done;
+	bool bad; /* it has one more edit, which must be refused, and all with it */
+	unsigned n;
+	unsigned vips[SIM_EDITS];
+	struct sim_dip *dips[SIM_EDITS];
+	uint32_t weights[SIM_EDITS]; /* that they get */
+	struct control_request r;
+	struct control_transaction t;
+	struct control_edit edits[SIM_EDITS + 1];
+	char ids[SIM_EDITS + 1][ID_LEN];
+	struct dip_edit bodies[SIM_EDITS + 1];
+};
+
 struct sim_mood { /* how often what happens, of 10,000 steps; drawn for each run */
 	unsigned clients, control, worker, request, tick, leap, kill, reboot, disk, hops, audit,
 		agents, wall;
@@ -109,6 +125,7 @@ struct sim {
 	struct model_flow flows[SIM_TUPLES];
 	struct sim_lane lanes[BOX_WORKERS_MAX];
 	struct sim_request requests[SIM_REQUESTS];
+	struct sim_change change;
 	uint16_t next_packet, next_dip;
 	unsigned lane_salt; /* which worker gets which tuple */
 	/* while the process lives: to a DIP, by its number, and to a VIP, by its uid */
@@ -126,7 +143,7 @@ struct sim {
 	bool resync;         /* operators must look what became of their requests */
 	unsigned n_kills, n_reboots, n_answered, n_refused, n_publishes, n_dropped; /* n_publishes: also the epoch */
 	uint64_t n_drops[N_DROP_REASONS];
-	uint64_t n_counter_checks;
+	uint64_t n_counter_checks, n_transactions;
 	bool trace; /* print what happens at once */
 	struct sim_event {
 		uint64_t step;
@@ -181,6 +198,14 @@ void counters_ask(struct sim *s);
 /** Ask for an audit. */
 void counters_audit(struct sim *s);
 void counters_killed(struct sim *s);
+
+/* transactions.c */
+/** Ask for several edits at once. */
+void transaction_ask(struct sim *s);
+/** Take the answer, if it came. */
+void transaction_answer(struct sim *s);
+/** A new process answers: is all of it there, or nothing? */
+void transaction_resync(struct sim *s);
 
 /* operator.c */
 void operator_init(struct sim *s);
