@@ -387,6 +387,18 @@ def test_completion(lab):
     assert r.stdout.splitlines() == [wanted for _, wanted in cases], (r.stdout, r.stderr)
 
 
+def test_members(lab):
+    """What completion offers as members of VIPs and DIPs, the API knows."""
+    known = set(re.findall(r"(\w+):", (lib.ROOT / "schema" / "openapi.yaml").read_text()))
+    for line in (["vip", "set", "web", ""], ["dip", "set", "web", "b1", ""]):
+        names = ctl(lab, ["complete", "--", *line]).split()
+        parts = {p for n in names for p in n.rstrip("=").split(".")}
+        assert len(parts) > 2 and not parts - known, parts - known
+    ctl(lab, "vip set web health.type=tcp health.interval_ms=1000")
+    assert lab.api.get("/v1/vips/web")["health"]["type"] == "tcp"
+    ctl(lab, "vip set web health=null")
+
+
 def test_man_pages(lab):
     pages = sorted((lib.BUILD / "man").glob("*.[18]"))
     assert [p.name for p in pages] == ["concury-agent.8", "concuryctl.1", "concuryd.8"], pages
@@ -446,6 +458,6 @@ def test_every_command(lab):
 if __name__ == "__main__":
     lib.main("ctl", [
         test_vips_and_dips, test_refusals, test_drain_and_cut, test_state, test_config, test_history, test_health, test_events, test_trace, test_top,
-        test_asking, test_doctor, test_completion, test_man_pages, test_access, test_descriptors,
+        test_asking, test_doctor, test_completion, test_members, test_man_pages, test_access, test_descriptors,
         test_every_command,
     ], setup, backends=2)
