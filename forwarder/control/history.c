@@ -61,10 +61,10 @@ static struct history_entry *entry_new(uint64_t version, const struct persist_lo
 	size_t action = strlen(from->action) + 1;
 	size_t edits = strlen(from->edits) + 1;
 	struct history_entry *e = malloc(sizeof(*e) + action + edits);
-	char *text = (char *)(e + 1);
 
 	if (!e)
 		return NULL;
+	char *text = (char *)(e + 1);
 	memcpy(text, from->action, action);
 	memcpy(text + action, from->edits, edits);
 	*e = (struct history_entry){.version = version,
