@@ -118,28 +118,25 @@ static struct target *take_known(struct targets *t, unsigned *at, uint64_t dip_u
 	return t->list[*at];
 }
 
-/* New and known ones in next->list, by uid. */
+/* New and known ones in next->list, by uid; on failure the new ones are gone again. */
 static int merge(struct targets *t, const struct health_targets *now, struct check_loop *loop,
 		 struct targets *next)
 {
-	unsigned at = 0;
+	struct target **made = next->heap; /* not in use yet */
+	unsigned at = 0, n_made = 0;
 
 	for (unsigned i = 0; i < now->n; i++) {
 		struct target *known = take_known(t, &at, now->list[i].dip_uid);
-		struct target *target = known ? known : target_new(&now->list[i], loop);
-		if (!target)
-			return -ENOMEM;
-		next->list[next->n++] = target;
+		if (!known)
+			made[n_made++] = target_new(&now->list[i], loop);
+		next->list[next->n++] = known ? known : made[n_made - 1];
+		if (next->list[i])
+			continue;
+		while (--n_made)
+			target_free(made[n_made - 1]);
+		return -ENOMEM;
 	}
 	return 0;
-}
-
-/* Only a new one was not asked anything yet. */
-static void undo(struct targets *next)
-{
-	for (unsigned i = 0; i < next->n; i++)
-		if (!next->list[i]->spec)
-			target_free(next->list[i]);
 }
 
 static int make_specs(const struct health_targets *now, struct check_spec **specs)
@@ -152,31 +149,32 @@ static int make_specs(const struct health_targets *now, struct check_spec **spec
 	return 0;
 }
 
-/* Those that are in t but not in next. */
-static void free_gone(struct targets *t, const struct targets *next)
+static void free_gone(struct targets *old)
 {
-	for (unsigned i = 0, k = 0; i < t->n; i++) {
-		while (k < next->n && next->list[k]->dip.dip_uid < t->list[i]->dip.dip_uid)
-			k++;
-		if (k == next->n || next->list[k] != t->list[i])
-			target_free(t->list[i]);
-	}
+	for (unsigned i = 0; i < old->n; i++)
+		if (!old->list[i]->kept)
+			target_free(old->list[i]);
+	free(old->list);
+	free(old->heap);
 }
 
 int targets_sync(struct targets *t, const struct health_targets *now, struct check_loop *loop,
 		 void (*ended)(struct check *c, enum check_result result, const char *error))
 {
-	struct check_spec **specs = calloc(now->n_vips + 1, sizeof(*specs));
-	struct targets next = {.list = calloc(now->n + 1, sizeof(*next.list)),
-			       .heap = calloc(now->n + 1, sizeof(*next.heap))};
+	struct check_spec **specs = calloc(now->n_vips + 1, sizeof(struct check_spec *));
+	struct targets next = {.list = calloc(now->n + 1, sizeof(struct target *)),
+			       .heap = calloc(now->n + 1, sizeof(struct target *))};
 	int rc = specs && next.list && next.heap ? make_specs(now, specs) : -ENOMEM;
 
 	if (rc == 0)
 		rc = merge(t, now, loop, &next);
 	if (rc == 0) {
 		struct targets old = *t;
+		for (unsigned i = 0; i < old.n; i++)
+			old.list[i]->kept = false;
 		*t = next;
 		for (unsigned i = 0; i < t->n; i++) {
+			t->list[i]->kept = true;
 			t->list[i]->dip = now->list[i];
 			t->list[i]->check.address = now->list[i].address;
 			t->list[i]->check.ended = ended;
@@ -185,11 +183,8 @@ int targets_sync(struct targets *t, const struct health_targets *now, struct che
 		}
 		for (unsigned i = t->n / 2; i-- > 0;)
 			heap_sink(t, i);
-		free_gone(&old, t);
-		free(old.list);
-		free(old.heap);
+		free_gone(&old);
 	} else {
-		undo(&next);
 		free(next.list);
 		free(next.heap);
 	}

@@ -15,6 +15,7 @@ struct target {
 	unsigned heap_at; /* place in targets.heap */
 	bool running;
 	bool news; /* to be told to control */
+	bool kept; /* by the sync under way */
 	uint64_t started_ns;
 };
 

@@ -165,6 +165,11 @@ START_TEST(every_counter_is_a_metric)
 			 dip_state_names[i]);
 		ck_assert_double_eq(value(&page, series), i == DIP_UP);
 	}
+	ck_assert_double_eq(value(&page, "concury_dip_health{vip=\"web\",dip=\"b2\"}"), 1);
+	ck_assert_double_eq(
+		value(&page, "concury_dip_health_checks_failed_total{vip=\"web\",dip=\"b1\"}"), 0);
+	ck_assert_double_eq(
+		value(&page, "concury_dip_health_latency_seconds{vip=\"web\",dip=\"b1\"}"), 0);
 	ck_assert_double_eq(value(&page, "concury_flows_capacity"), 1000);
 	ck_assert_double_eq(value(&page, "concury_build_info{version=\"" CONCURY_VERSION "\"}"), 1);
 }
