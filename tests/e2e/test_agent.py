@@ -2,15 +2,12 @@
 """concury-agent on backends: what only the backend knows gets to the forwarder, through kills of either
 side and a cut network, and never moves a connection.
 
-The agents reach the API over links of their own (management), so that a cut takes no packet of the
-VIP with it. A relay in the load balancer's namespace stands for whatever serves the API's Unix
-socket there."""
+The agents reach the API by TLS over links of their own (management), so that a cut takes no packet
+of the VIP with it."""
 
 import json
 import signal
-import socket
 import sqlite3
-import threading
 import time
 
 import frames
@@ -20,44 +17,21 @@ from lib import VIP4
 AGENT = lib.BUILD / "bin" / "concury-agent"
 INTERVAL_MS = 300
 SOON = 4.0  # seconds: some intervals, and what a loaded machine needs
-PORT = 9090
+PORT = 8443
 
 
-class Relay(threading.Thread):
-    """TCP in the load balancer's namespace to the API's socket."""
+def make_certificate(lab):
+    """The API's own, for the addresses that the agents know it by; it is its own authority."""
+    names = ",".join(f"IP:10.99.{b[1:]}.1" for b in lab.backends)
+    lib.sh("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+           "-days", "2", "-subj", "/CN=concury", "-addext", f"subjectAltName={names}",
+           "-keyout", lab.dir / "api.key", "-out", lab.dir / "api.pem")
+    (lab.dir / "tokens").write_text("admin operator 0123456789abcdef0123456789abcdef\n")
 
-    def __init__(self, lab):
-        super().__init__(daemon=True)
-        self.path = str(lab.socket)
-        with lib.inside(lab.ns("lb")):
-            self.listener = socket.create_server(("0.0.0.0", PORT), backlog=64)
-        self.start()
 
-    def run(self):
-        while True:
-            conn, _ = self.listener.accept()
-            api = socket.socket(socket.AF_UNIX)
-            try:
-                api.connect(self.path)
-            except OSError:
-                conn.close()
-                api.close()
-                continue
-            for a, b in ((conn, api), (api, conn)):
-                threading.Thread(target=self.copy, args=(a, b), daemon=True).start()
-
-    @staticmethod
-    def copy(source, sink):
-        try:
-            while data := source.recv(65536):
-                sink.sendall(data)
-        except OSError:
-            pass
-        for s in (source, sink):
-            try:
-                s.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
+def start_daemon(lab):
+    lab.start_daemon("--listen", f"0.0.0.0:{PORT}", "--tls-cert", lab.dir / "api.pem",
+                     "--tls-key", lab.dir / "api.key", "--token-file", lab.dir / "tokens")
 
 
 class Agent:
@@ -83,7 +57,8 @@ class Agent:
 
     def start(self):
         self.process = self.lab.spawn(
-            self.backend, [AGENT, "--url", f"http://10.99.{self.number}.1:{PORT}", "--agent", self.id,
+            self.backend, [AGENT, "--url", f"https://10.99.{self.number}.1:{PORT}",
+                           "--ca-file", self.lab.dir / "api.pem", "--agent", self.id,
                            "--token-file", self.token_file, "--interval", INTERVAL_MS], self.log)
 
     def kill(self, sig=signal.SIGKILL):
@@ -113,12 +88,12 @@ FOREVER = []  # connections of earlier tests that must live to the end
 
 def setup(lab):
     lab.start_backends()
-    lab.start_daemon()
+    make_certificate(lab)
+    start_daemon(lab)
     # What is closing is forgotten soon, so that the count of flows shows ends.
     lab.put_vip(closing_pin_s=1,
                 idle_timeout_s={"established": 7200, "half_open": 30, "closing": 2, "udp": 60})
     lab.put_dips({"b1": 1, "b2": 1, "b3": 1})
-    Relay(lab)
     for b in lab.backends:
         AGENTS[b] = Agent(lab, b)
         AGENTS[b].bind()
@@ -178,7 +153,7 @@ def test_an_agent_comes_in_step(lab):
     assert AGENTS["b1"].info()["last_report_age_ms"] < 2000
     assert AGENTS["b1"].info()["refused_total"] == 0
     assert AGENTS["b1"].flows() == 5
-    assert "in step with http://" in AGENTS["b1"].log.read_text()
+    assert "in step with https://" in AGENTS["b1"].log.read_text()
 
 
 def test_ends_free_flows_sooner_than_time_outs(lab):
@@ -215,7 +190,7 @@ def test_the_forwarder_is_killed(lab):
     ended, live = connect(lab, "b1", 6), connect(lab, "b1", 2)
     assert lab.stop_daemon(signal.SIGKILL) == -signal.SIGKILL
     end_past_the_forwarder(lab, "b1", ended)
-    lab.start_daemon()
+    start_daemon(lab)
     AGENTS["b1"].wait_synced()
     wait_flows(lab, "b1", 11, "in step again")
     assert "concuryd has restarted" in AGENTS["b1"].log.read_text()
@@ -348,7 +323,7 @@ def test_a_reboot_forgets_nothing_that_agents_know(lab):
     with sqlite3.connect(lab.database) as db:
         db.execute("UPDATE vip_lookup SET pins = x'', pin_n_a = 0, pin_n_b = 0")
     db.close()
-    lab.start_daemon()
+    start_daemon(lab)
     for a in AGENTS.values():
         a.wait_synced()
     lib.wait_until("all connections in their place",
@@ -383,7 +358,7 @@ def test_bindings(lab):
     lab.api.delete("/v1/vips/web/dips/b3?force=true&override_hold=true")
     assert [i["id"] for i in lab.api.get("/v1/agents")["items"]] == ["on-b1"]
     lab.stop_daemon()
-    lab.start_daemon()
+    start_daemon(lab)
     assert [i["id"] for i in lab.api.get("/v1/agents")["items"]] == ["on-b1"]
     AGENTS["b1"].wait_synced()
     assert_alive(FOREVER)
