@@ -3,6 +3,7 @@
  *
  * Order: what goes makes room (addresses, and what VIPs match) for what comes; so VIPs that go are
  * first, and within a VIP its DIPs that go, then itself, then the DIPs that come. */
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -92,6 +93,7 @@ static void diff_dips(struct config_diff *d, const struct config_vip *wanted,
 			i < v->n_dips ? control_view_dip(v, i, &deleting) : NULL;
 		const struct config_dip *to = k < wanted->n_dips ? &wanted->dips[k] : NULL;
 		int order = !is ? 1 : !to ? -1 : strcmp(is->id, to->conf.id);
+		assert((order > 0 || is) && (order < 0 || to));
 		i += order <= 0;
 		k += order >= 0;
 		if (order < 0 && !puts && prune != PRUNE_NONE &&

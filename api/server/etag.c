@@ -42,7 +42,7 @@ void etag_add_dip(struct etag *e, const struct dip_conf *c, bool deleting)
 
 bool etag_end(struct etag *e, char out[ETAG_LEN])
 {
-	uint8_t digest[DIGEST_LEN];
+	uint8_t digest[DIGEST_LEN] = {0};
 	size_t n = 0;
 
 	if (e->hash)
