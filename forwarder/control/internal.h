@@ -334,7 +334,8 @@ void control_fill_hop(struct control *c, const struct dip_version *d, struct dip
 void control_refresh_hops(struct control *c);
 
 /* drain.c */
-/** Apply what waits in the rings, at most `limit` records (UINT64_MAX: all). Returns how many. */
+/** Apply what waits in the rings at the time of the call, at most `limit` records of each worker (UINT64_MAX:
+ *  all). Returns how many. */
 uint64_t control_drain(struct control *c, uint64_t limit);
 /** Records that wait. */
 uint64_t control_backlog(struct control *c);

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "control/internal.h"
-#include "tests/unit/script.h"
+#include "tests/unit/edits.h"
 
 static struct world *w;
 
@@ -61,27 +61,27 @@ static void compare_pictures(struct picture *x, struct picture *y)
 	vip_infos_free(y->vips, y->n);
 }
 
-static void fill_script(struct script *s)
+static void fill_script(struct edits *s)
 {
-	script_weight(s, "web", "b1", 30);
-	script_add(s, OP_DIP_DELETE, "web", "b2")->force = true;
-	script_put_dip(s, "web", "b9", 9, 20);
-	script_put_vip(s, "new", 81);
-	script_put_dip(s, "new", "d1", 9, 1);
+	edits_weight(s, "web", "b1", 30);
+	edits_add(s, OP_DIP_DELETE, "web", "b2")->force = true;
+	edits_put_dip(s, "web", "b9", 9, 20);
+	edits_put_vip(s, "new", 81);
+	edits_put_dip(s, "new", "d1", 9, 1);
 }
 
 START_TEST(a_dry_run_leaves_nothing_and_tells_the_truth)
 {
-	struct script *dry = script_new(), *wet = script_new();
+	struct edits *dry = edits_new(), *wet = edits_new();
 
-	w = script_world(4);
+	w = edits_world(4);
 	for (uint32_t i = 0; i < 20000; i++)
 		world_tcp(w, 0, i, FRAMES_SYN, 0);
 	world_settle(w);
 	fill_script(dry);
 	dry->t.dry_run = true;
 	struct picture before = take_picture();
-	ck_assert_int_eq(script_run(dry, w), CONTROL_OK);
+	ck_assert_int_eq(edits_run(dry, w), CONTROL_OK);
 	struct picture after = take_picture();
 	compare_pictures(&before, &after);
 	ck_assert_uint_eq(dry->t.n_plans, 2);
@@ -92,7 +92,7 @@ START_TEST(a_dry_run_leaves_nothing_and_tells_the_truth)
 	ck_assert_uint_gt(web->pin_bytes, 1000);
 
 	fill_script(wet);
-	ck_assert_int_eq(script_run(wet, w), CONTROL_OK);
+	ck_assert_int_eq(edits_run(wet, w), CONTROL_OK);
 	ck_assert_uint_eq(wet->r.change.dcodes_moved, dry->r.change.dcodes_moved);
 	ck_assert_uint_eq(wet->r.change.flows_moved, dry->r.change.flows_moved);
 	ck_assert_uint_eq(wet->r.change.flows_pinned, dry->r.change.flows_pinned);
@@ -107,8 +107,8 @@ START_TEST(a_dry_run_leaves_nothing_and_tells_the_truth)
 	ck_assert_str_eq(web->dips[v->n_dips].id, "b2");
 	ck_assert(web->dips[v->n_dips].removed && web->dips[v->n_dips].dcodes == 0);
 	vip_infos_free(v, n);
-	script_free(dry);
-	script_free(wet);
+	edits_free(dry);
+	edits_free(wet);
 	world_settle(w);
 	world_free(w);
 }
@@ -134,25 +134,25 @@ static enum control_status open_in_prepare(void *ctx, struct control_view *view,
 
 START_TEST(flows_open_during_a_dry_run)
 {
-	struct script *s = script_new();
+	struct edits *s = edits_new();
 
-	w = script_world(4);
+	w = edits_world(4);
 	for (uint32_t i = 0; i < 10000; i++)
 		world_tcp(w, 0, i, FRAMES_SYN, 0);
-	script_weight(s, "web", "b1", 30);
+	edits_weight(s, "web", "b1", 30);
 	s->t.dry_run = true;
 	s->t.ctx = w;
 	s->t.prepare = open_in_prepare;
-	ck_assert_int_eq(script_run(s, w), CONTROL_OK);
+	ck_assert_int_eq(edits_run(s, w), CONTROL_OK);
 	ck_assert_uint_gt(n_opened_meanwhile, 0);
 	world_settle(w);
 	ck_assert_uint_eq(world_consistency(w).flows_known, 10000 + n_opened_meanwhile);
 	s->t.dry_run = false;
 	control_transaction_clear(&s->t);
-	ck_assert_int_eq(script_run(s, w), CONTROL_OK);
+	ck_assert_int_eq(edits_run(s, w), CONTROL_OK);
 	world_settle(w);
 	ck_assert_uint_eq(world_consistency(w).flows_known, 10000 + n_opened_meanwhile);
-	script_free(s);
+	edits_free(s);
 	end();
 }
 END_TEST
@@ -161,27 +161,27 @@ END_TEST
 
 START_TEST(what_is_there_already_is_no_change)
 {
-	struct script *s = script_new();
+	struct edits *s = edits_new();
 
-	w = script_world(2);
+	w = edits_world(2);
 	struct picture before = take_picture();
 	struct control_request *r = world_set_weight(w, "web", 1, 10);
 	ck_assert_uint_eq(r->change.generation, before.c.generation);
 	ck_assert_uint_eq(r->change.dcodes_moved, 0);
 	world_put_dip(w, "web", 2, 10, CONTROL_OK);
 	world_put_vip(w, "web", VIP_TCP, CONTROL_OK);
-	script_weight(s, "web", "b1", 77);
-	script_weight(s, "web", "b1", 10); /* there and back */
-	script_put_vip(s, "tmp", 81);
-	script_add(s, OP_VIP_DELETE, "tmp", NULL)->force = true;
-	ck_assert_int_eq(script_run(s, w), CONTROL_OK);
+	edits_weight(s, "web", "b1", 77);
+	edits_weight(s, "web", "b1", 10); /* there and back */
+	edits_put_vip(s, "tmp", 81);
+	edits_add(s, OP_VIP_DELETE, "tmp", NULL)->force = true;
+	ck_assert_int_eq(edits_run(s, w), CONTROL_OK);
 	struct picture after = take_picture();
 	after.next_vip_uid = before.next_vip_uid; /* numbers that were used are not used again */
 	compare_pictures(&before, &after);
-	script_free(s);
-	s = script_new();
-	ck_assert_int_eq(script_run(s, w), CONTROL_OK); /* nothing at all */
-	script_free(s);
+	edits_free(s);
+	s = edits_new();
+	ck_assert_int_eq(edits_run(s, w), CONTROL_OK); /* nothing at all */
+	edits_free(s);
 	end();
 }
 END_TEST

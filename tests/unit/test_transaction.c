@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "control/internal.h"
-#include "tests/unit/script.h"
+#include "tests/unit/edits.h"
 
 static struct world *w;
 
@@ -20,19 +20,19 @@ static void end(void)
 
 START_TEST(all_faults_of_all_edits_are_told)
 {
-	struct script *s = script_new();
+	struct edits *s = edits_new();
 
-	w = script_world(2);
-	script_weight(s, "web", "b1", WEIGHT_MAX + 1);
-	script_weight(s, "web", "b2", 3);
-	script_weight(s, "web", "b7", 1);
-	script_put_vip(s, "new", 81);
+	w = edits_world(2);
+	edits_weight(s, "web", "b1", WEIGHT_MAX + 1);
+	edits_weight(s, "web", "b2", 3);
+	edits_weight(s, "web", "b7", 1);
+	edits_put_vip(s, "new", 81);
 	s->vips[3].members &= ~(uint64_t)VIP_M_PORT;
 	s->vips[3].conf.drain_timeout_s = UINT32_MAX;
-	script_put_dip(s, "new", "d1", 9, 1); /* of a VIP that was refused: nothing new */
-	script_put_dip(s, "web", "b3", 1, 1);
+	edits_put_dip(s, "new", "d1", 9, 1); /* of a VIP that was refused: nothing new */
+	edits_put_dip(s, "web", "b3", 1, 1);
 	uint64_t generation = control_generation(w->control);
-	ck_assert_int_eq(script_run(s, w), CONTROL_INVALID);
+	ck_assert_int_eq(edits_run(s, w), CONTROL_INVALID);
 	ck_assert_uint_eq(s->r.errors.n, 4);
 	ck_assert_str_eq(s->r.errors.list[0].pointer, "/operations/0/body/weight");
 	ck_assert_str_eq(s->r.errors.list[1].pointer, "/operations/2/body");
@@ -41,30 +41,30 @@ START_TEST(all_faults_of_all_edits_are_told)
 	ck_assert_str_eq(s->r.errors.list[3].pointer, "/operations/5/body/address");
 	ck_assert_uint_eq(control_generation(w->control), generation);
 	ck_assert_uint_eq(w->control->n_vips, 1);
-	script_free(s);
+	edits_free(s);
 	end();
 }
 END_TEST
 
 START_TEST(one_edit_after_another_in_one_publish)
 {
-	struct script *s = script_new();
+	struct edits *s = edits_new();
 
-	w = script_world(2);
+	w = edits_world(2);
 	uint64_t generation = control_generation(w->control);
 	uint16_t index = vip_version_dip(control_find_vip(w->control, "web")->now, "b1")->index;
-	script_weight(s, "web", "b1", 7);
-	script_add(s, OP_DIP_DELETE, "web", "b1")->force = true;
-	script_put_dip(s, "web", "b1", 99, 2); /* even its address may be another */
-	script_put_vip(s, "tmp", 81);
-	script_put_dip(s, "tmp", "d1", 9, 1);
-	script_add(s, OP_VIP_DELETE, "tmp", NULL);
-	script_put_vip(s, "more", 82);
-	script_put_dip(s, "more", "d1", 9, 1);
-	script_add(s, OP_DIP_DELETE, "more", "d1"); /* without force: an edit may yet keep it */
-	script_put_dip(s, "more", "d1", 9, 5);
+	edits_weight(s, "web", "b1", 7);
+	edits_add(s, OP_DIP_DELETE, "web", "b1")->force = true;
+	edits_put_dip(s, "web", "b1", 99, 2); /* even its address may be another */
+	edits_put_vip(s, "tmp", 81);
+	edits_put_dip(s, "tmp", "d1", 9, 1);
+	edits_add(s, OP_VIP_DELETE, "tmp", NULL);
+	edits_put_vip(s, "more", 82);
+	edits_put_dip(s, "more", "d1", 9, 1);
+	edits_add(s, OP_DIP_DELETE, "more", "d1"); /* without force: an edit may yet keep it */
+	edits_put_dip(s, "more", "d1", 9, 5);
 	s->t.want_conf = true;
-	ck_assert_int_eq(script_run(s, w), CONTROL_OK);
+	ck_assert_int_eq(edits_run(s, w), CONTROL_OK);
 	ck_assert_uint_eq(control_generation(w->control), generation + 1);
 	const struct vip_runtime *web = control_find_vip(w->control, "web");
 	const struct dip_version *b1 = vip_version_dip(web->now, "b1");
@@ -79,7 +79,7 @@ START_TEST(one_edit_after_another_in_one_publish)
 	ck_assert_ptr_null(s->edits[5].vip_conf);
 	ck_assert_int_eq(s->edits[9].status, CONTROL_OK);
 	ck_assert_uint_eq(w->control->n_free_counters, DIP_COUNTERS_MAX - 3);
-	script_free(s);
+	edits_free(s);
 	end();
 }
 END_TEST
@@ -87,17 +87,17 @@ END_TEST
 /* The packets of its match are never, not even for a moment, the host's own kernel's. */
 START_TEST(a_vip_is_replaced_without_a_gap)
 {
-	struct script *s = script_new();
+	struct edits *s = edits_new();
 
-	w = script_world(2);
+	w = edits_world(2);
 	unsigned was = world_tcp(w, 0, 1, FRAMES_SYN, 0);
 	ck_assert_uint_ne(was, 0);
 	world_settle(w);
 	uint32_t uid = control_find_vip(w->control, "web")->uid;
-	script_add(s, OP_VIP_DELETE, "web", NULL)->force = true;
-	script_put_vip(s, "web", 80);
-	script_put_dip(s, "web", "b7", 7, 1);
-	ck_assert_int_eq(script_run(s, w), CONTROL_OK);
+	edits_add(s, OP_VIP_DELETE, "web", NULL)->force = true;
+	edits_put_vip(s, "web", 80);
+	edits_put_dip(s, "web", "b7", 7, 1);
+	ck_assert_int_eq(edits_run(s, w), CONTROL_OK);
 	ck_assert_uint_eq(w->n_unsteered_total, 0);
 	ck_assert_uint_eq(w->n_steered, 1);
 	ck_assert_uint_ne(control_find_vip(w->control, "web")->uid, uid);
@@ -106,7 +106,7 @@ START_TEST(a_vip_is_replaced_without_a_gap)
 	world_settle(w);
 	world_restart(w, WORLD_KILL);
 	ck_assert_uint_eq(world_tcp(w, 0, 1, FRAMES_ACK, 0), 7);
-	script_free(s);
+	edits_free(s);
 	world_settle(w);
 	world_free(w); /* the cut connection is lost, as was asked for */
 }
@@ -148,7 +148,7 @@ START_TEST(waiting_together_loses_no_update)
 	bool done[N];
 	unsigned n_ok = 0;
 
-	w = script_world(2);
+	w = edits_world(2);
 	for (unsigned i = 0; i < N; i++) {
 		e[i] = (struct expectation){.weight = 10};
 		t[i] = (struct control_transaction){.ctx = &e[i], .prepare = check_weight};
@@ -184,7 +184,7 @@ static void open_taken_flow(struct world *world)
  * in memory or on disk, and that is so too where the disk fails just then. */
 START_TEST(a_takeover_undoes_the_whole_transaction)
 {
-	struct script *s = script_new();
+	struct edits *s = edits_new();
 
 	w = world_new(1, 65536);
 	struct control_request any = {.op = OP_VIP_PUT, .vip = "any"};
@@ -193,10 +193,10 @@ START_TEST(a_takeover_undoes_the_whole_transaction)
 	any.vip_edit.conf.match = (struct vip_match){frames_ip(WORLD_VIP_ADDRESS), 0, VIP_TCP};
 	ck_assert_int_eq(world_request(w, &any)->status, CONTROL_CREATED);
 	world_put_dip(w, "any", 1, 10, CONTROL_CREATED);
-	script_weight(s, "any", "b1", 3);
-	script_put_vip(s, "web", 80);
+	edits_weight(s, "any", "b1", 3);
+	edits_put_vip(s, "web", 80);
 	w->on_submit = open_taken_flow;
-	ck_assert_int_eq(script_run(s, w), CONTROL_CONFLICT);
+	ck_assert_int_eq(edits_run(s, w), CONTROL_CONFLICT);
 	ck_assert_str_eq(s->r.errors.list[0].pointer, "/operations/1/body/address");
 	ck_assert_str_eq(s->r.errors.list[0].code, "overlap");
 	world_settle(w);
@@ -208,7 +208,7 @@ START_TEST(a_takeover_undoes_the_whole_transaction)
 	world_settle(w);
 	world_restart(w, WORLD_KILL);
 	ck_assert_uint_eq(world_tcp(w, 0, 1, FRAMES_ACK, 1), 1);
-	script_free(s);
+	edits_free(s);
 	end();
 }
 END_TEST
@@ -253,21 +253,21 @@ END_TEST
 /* What may leave only empty stays if a flow opens on it after the commit. */
 START_TEST(a_flow_up_to_the_swap_keeps_what_would_leave)
 {
-	struct script *s = script_new();
+	struct edits *s = edits_new();
 
-	w = script_world(1);
+	w = edits_world(1);
 	world_put_dip(w, "web", 2, 10, CONTROL_CREATED);
 	world_set_weight(w, "web", 2, 0);
-	script_add(s, OP_DIP_DELETE, "web", "b1");
-	script_put_dip(s, "web", "b3", 3, 1);
+	edits_add(s, OP_DIP_DELETE, "web", "b1");
+	edits_put_dip(s, "web", "b3", 3, 1);
 	w->on_submit = open_taken_flow;
-	ck_assert_int_eq(script_run(s, w), CONTROL_OK);
+	ck_assert_int_eq(edits_run(s, w), CONTROL_OK);
 	ck_assert_int_eq(s->edits[0].status, CONTROL_ACCEPTED);
 	ck_assert_uint_eq(s->edits[0].flows_remaining, 1);
 	ck_assert(s->edits[0].deleting);
 	ck_assert_uint_eq(world_tcp(w, 0, 1, FRAMES_ACK, 1), 1);
 	world_settle(w);
-	script_free(s);
+	edits_free(s);
 	end();
 }
 END_TEST
@@ -316,7 +316,7 @@ static void see_log(struct world *world)
 			 (unsigned long long)world->txn->log[0].generation);
 }
 
-static void record(struct script *s)
+static void record(struct edits *s)
 {
 	s->t.ctx = w;
 	s->t.begin = tell_begin;
@@ -330,47 +330,47 @@ static void record(struct script *s)
 
 START_TEST(the_log_goes_with_the_change)
 {
-	struct script *s = script_new();
+	struct edits *s = edits_new();
 	char want[64];
 
-	w = script_world(2);
+	w = edits_world(2);
 	world_tcp(w, 0, 1, FRAMES_SYN, 0);
 	world_tcp(w, 0, 2, FRAMES_SYN, 0);
 	world_tcp(w, 0, 4, FRAMES_SYN, 0);
 	world_settle(w);
 	unsigned long long generation = control_generation(w->control);
-	script_weight(s, "web", "b1", 10); /* is no edit */
-	script_weight(s, "web", "b1", 11);
-	script_put_dip(s, "web", "b3", 3, 1);
-	script_add(s, OP_VIP_DELETE, "web", NULL);
-	script_put_vip(s, "web", 80);
+	edits_weight(s, "web", "b1", 10); /* is no edit */
+	edits_weight(s, "web", "b1", 11);
+	edits_put_dip(s, "web", "b3", 3, 1);
+	edits_add(s, OP_VIP_DELETE, "web", NULL);
+	edits_put_vip(s, "web", 80);
 	record(s);
-	ck_assert_int_eq(script_run(s, w), CONTROL_OK);
+	ck_assert_int_eq(edits_run(s, w), CONTROL_OK);
 	ck_assert_str_eq(told, "web/b1:wasis web/b3:is web/b1:wasdrains web/b2:wasdrains "
 			       "web/b3:wasdrains web/:wasdrains web/:is web/b1:is web/b2:is "
 			       "web/b3:is ");
 	ck_assert_uint_eq(n_entries, 1);
 	snprintf(want, sizeof(want), "me POST /x 10 %llu-%llu", generation, generation + 1);
 	ck_assert_str_eq(first_entry, want);
-	script_free(s);
+	edits_free(s);
 
-	s = script_new(); /* no change, no entry */
-	script_weight(s, "web", "b1", 11);
+	s = edits_new(); /* no change, no entry */
+	edits_weight(s, "web", "b1", 11);
 	record(s);
-	ck_assert_int_eq(script_run(s, w), CONTROL_OK);
+	ck_assert_int_eq(edits_run(s, w), CONTROL_OK);
 	ck_assert_uint_eq(n_entries, 0);
-	script_free(s);
+	edits_free(s);
 
-	s = script_new(); /* without memory for the record there is no change either */
-	script_weight(s, "web", "b1", 12);
+	s = edits_new(); /* without memory for the record there is no change either */
+	edits_weight(s, "web", "b1", 12);
 	record(s);
 	s->t.ctx = NULL;
-	ck_assert_int_eq(script_run(s, w), CONTROL_FAILED);
+	ck_assert_int_eq(edits_run(s, w), CONTROL_FAILED);
 	ck_assert_uint_eq(n_entries, 0);
 	ck_assert_uint_eq(
 		vip_version_dip(control_find_vip(w->control, "web")->now, "b1")->conf.weight, 11);
 	w->on_submit = NULL;
-	script_free(s);
+	edits_free(s);
 	end();
 }
 END_TEST

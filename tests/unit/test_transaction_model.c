@@ -6,8 +6,8 @@
 #include <stdlib.h>
 
 #include "control/internal.h"
+#include "tests/unit/edits.h"
 #include "tests/unit/prng.h"
-#include "tests/unit/script.h"
 
 static struct world *w;
 
@@ -185,7 +185,7 @@ static void check_flows(const struct model *m)
 
 /* A forced deletion with a creation of the same name after it makes another one, without the flows.
  */
-static void forget_cut(const struct script *s)
+static void forget_cut(const struct edits *s)
 {
 	for (unsigned k = 0; k < s->n; k++) {
 		const struct control_edit *e = &s->edits[k];
@@ -199,7 +199,7 @@ static void forget_cut(const struct script *s)
 	}
 }
 
-static bool random_edit(struct script *s, struct model *m, struct prng *rng)
+static bool random_edit(struct edits *s, struct model *m, struct prng *rng)
 {
 	unsigned v = prng_below(rng, VIPS), d = prng_below(rng, DIPS);
 	uint32_t weight = prng_below(rng, 6);
@@ -209,24 +209,24 @@ static bool random_edit(struct script *s, struct model *m, struct prng *rng)
 	switch (prng_below(rng, 12)) {
 	case 0:
 	case 1:
-		script_put_vip(s, vip, 80 + v);
+		edits_put_vip(s, vip, 80 + v);
 		break;
 	case 2:
-		script_add(s, OP_VIP_DELETE, vip, NULL)->force = prng_below(rng, 2);
+		edits_add(s, OP_VIP_DELETE, vip, NULL)->force = prng_below(rng, 2);
 		break;
 	case 3:
-		script_add(s, OP_VIP_PATCH, vip, NULL);
+		edits_add(s, OP_VIP_PATCH, vip, NULL);
 		break;
 	case 4:
 	case 5:
-		script_add(s, OP_DIP_DELETE, vip, dip)->force = prng_below(rng, 2);
+		edits_add(s, OP_DIP_DELETE, vip, dip)->force = prng_below(rng, 2);
 		break;
 	case 6:
 	case 7:
-		script_weight(s, vip, dip, weight);
+		edits_weight(s, vip, dip, weight);
 		break;
 	default:
-		script_put_dip(s, vip, dip, last_of(v, d), weight);
+		edits_put_dip(s, vip, dip, last_of(v, d), weight);
 	}
 	return model_edit(m, &s->edits[s->n - 1], v, d, weight);
 }
@@ -237,7 +237,7 @@ static unsigned n_accepted, n_refused, n_planned;
 static void random_transaction(struct model *m, struct prng *rng)
 {
 	struct model next = *m;
-	struct script *s = script_new();
+	struct edits *s = edits_new();
 	unsigned n = 1 + prng_below(rng, EDITS_MAX - 1);
 	bool fails = prng_below(rng, 10) == 0, ok = true;
 	uint64_t generation = control_generation(w->control);
@@ -248,7 +248,7 @@ static void random_transaction(struct model *m, struct prng *rng)
 	s->t.dry_run = prng_below(rng, 4) == 0;
 	w->fail_commit = fails ? EIO : 0;
 	unsigned n_commits = w->n_commits;
-	enum control_status status = script_run(s, w);
+	enum control_status status = edits_run(s, w);
 	w->fail_commit = 0;
 	if (!ok) {
 		expect(status > CONTROL_ACCEPTED && field_errors_count(&s->r.errors) > 0);
@@ -273,7 +273,7 @@ static void random_transaction(struct model *m, struct prng *rng)
 	model_settle(m);
 	compare(m);
 	check_flows(m);
-	script_free(s);
+	edits_free(s);
 }
 
 START_TEST(random_transactions_are_whole_or_not_at_all)

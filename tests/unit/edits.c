@@ -1,11 +1,11 @@
-#include "tests/unit/script.h"
+#include "tests/unit/edits.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-struct script *script_new(void)
+struct edits *edits_new(void)
 {
-	struct script *s = calloc(1, sizeof(*s));
+	struct edits *s = calloc(1, sizeof(*s));
 
 	s->r.transaction = &s->t;
 	s->t.several = true;
@@ -13,8 +13,8 @@ struct script *script_new(void)
 	return s;
 }
 
-struct control_edit *script_add(struct script *s, enum control_op op, const char *vip,
-				const char *dip)
+struct control_edit *edits_add(struct edits *s, enum control_op op, const char *vip,
+			       const char *dip)
 {
 	struct control_edit *e = &s->edits[s->n];
 
@@ -32,46 +32,46 @@ struct control_edit *script_add(struct script *s, enum control_op op, const char
 	return e;
 }
 
-void script_put_vip(struct script *s, const char *vip, unsigned port)
+void edits_put_vip(struct edits *s, const char *vip, unsigned port)
 {
-	script_add(s, OP_VIP_PUT, vip, NULL);
+	edits_add(s, OP_VIP_PUT, vip, NULL);
 	struct vip_edit *v = &s->vips[s->n - 1];
 	v->members = VIP_M_ADDRESS | VIP_M_PORT | VIP_M_PROTOCOL;
 	v->conf.match = (struct vip_match){frames_ip(WORLD_VIP_ADDRESS), (uint16_t)port, VIP_TCP};
 }
 
-void script_put_dip(struct script *s, const char *vip, const char *dip, unsigned last,
-		    uint32_t weight)
+void edits_put_dip(struct edits *s, const char *vip, const char *dip, unsigned last,
+		   uint32_t weight)
 {
 	uint8_t address[4] = {10, 9, 0, (uint8_t)last};
 
-	script_add(s, OP_DIP_PUT, vip, dip);
+	edits_add(s, OP_DIP_PUT, vip, dip);
 	struct dip_edit *d = &s->dips[s->n - 1];
 	d->members = DIP_M_ADDRESS | DIP_M_WEIGHT;
 	d->conf.address = ip_addr_v4(address);
 	d->conf.weight = weight;
 }
 
-void script_weight(struct script *s, const char *vip, const char *dip, uint32_t weight)
+void edits_weight(struct edits *s, const char *vip, const char *dip, uint32_t weight)
 {
-	script_add(s, OP_DIP_PATCH, vip, dip);
+	edits_add(s, OP_DIP_PATCH, vip, dip);
 	s->dips[s->n - 1].members = DIP_M_WEIGHT;
 	s->dips[s->n - 1].conf.weight = weight;
 }
 
-enum control_status script_run(struct script *s, struct world *w)
+enum control_status edits_run(struct edits *s, struct world *w)
 {
 	world_request(w, &s->r);
 	return s->r.status;
 }
 
-void script_free(struct script *s)
+void edits_free(struct edits *s)
 {
 	control_transaction_clear(&s->t);
 	free(s);
 }
 
-struct world *script_world(unsigned n_dips)
+struct world *edits_world(unsigned n_dips)
 {
 	struct world *w = world_new(1, 65536);
 
