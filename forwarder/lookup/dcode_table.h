@@ -12,7 +12,7 @@
 /** What the table needs to know of one DIP. */
 struct dcode_dip {
 	uint64_t id;     /* stable for the DIP's life: the rendezvous score hangs on it */
-	uint32_t weight; /* 0 to 65535; 0 has no Dcode */
+	uint32_t weight; /* in any unit; all together below 2^32. 0 has no Dcode */
 	uint16_t index;  /* per-VIP DIP index, 1.. */
 	bool up;         /* false: dcode_table_reroll gives its Dcodes away for the time */
 };
