@@ -25,13 +25,14 @@ step() {
 }
 
 step build "${make[@]}" all unit-build bench-build sim-build experiment-build
-"${make[@]}" unit
+# Unit tests share the cores; all else has them to itself.
+TEST_JOBS=$(nproc) "${make[@]}" unit
 "${make[@]}" sim
 tests/run.sh model tests/model/*.sh
 step layers tests/layers.sh
 step lint tests/lint.sh
-step asan "${make[@]}" asan
-step tsan "${make[@]}" tsan
+TEST_JOBS=$(nproc) step asan "${make[@]}" asan
+TEST_JOBS=$(nproc) step tsan "${make[@]}" tsan
 for fuzz in tests/fuzz/*.sh; do
 	[ -e "$fuzz" ] && step "fuzz-$(basename "$fuzz" .sh)" "$fuzz"
 done
