@@ -251,18 +251,26 @@ static bool is_visible_ascii(const char *text)
 	return true;
 }
 
+/* The compiler copies what is repeated: each '+' on a group or on a repetition doubles all that is in
+ * it. */
+#define DOUBLINGS_MAX 4u
+
 /* Repetition counts and references back can make a matcher take for ever, or all memory. */
 static bool is_harmless_regex(const char *pattern)
 {
 	regex_t re;
 	bool escaped = false;
+	unsigned n_doublings = 0;
+	char before = '\0'; /* the operator in front; NUL = none */
 
 	for (const char *p = pattern; *p; p++) {
 		if (escaped ? isdigit((unsigned char)*p) : *p == '{')
 			return false;
+		n_doublings += !escaped && *p == '+' && before != '\0';
+		before = !escaped && strchr(")*+?", *p) ? *p : '\0';
 		escaped = !escaped && *p == '\\';
 	}
-	if (regcomp(&re, pattern, REG_EXTENDED | REG_NOSUB))
+	if (n_doublings > DOUBLINGS_MAX || regcomp(&re, pattern, REG_EXTENDED | REG_NOSUB))
 		return false;
 	regfree(&re);
 	return true;
@@ -297,7 +305,8 @@ static void validate_web(const struct health_conf *c, struct field_errors *error
 		      "status codes and ranges as 200-299,301");
 	if (strncmp(c->expect_body, "regex:", 6) == 0 && !is_harmless_regex(c->expect_body + 6))
 		fault(errors, HEALTH_P_EXPECT_BODY, "bad_value",
-		      "after regex: a POSIX extended regular expression without {n} and \\1");
+		      "after regex: a POSIX extended regular expression without {n} and \\1, and "
+		      "with at most 4 '+' on groups");
 	if (c->expect_body[0] && c->method == HEALTH_HEAD)
 		fault(errors, HEALTH_P_EXPECT_BODY, "conflict", "an answer to HEAD has no body");
 }
