@@ -30,19 +30,30 @@ static bool has_address(const struct vip_version *v, const struct ip_addr *a, co
 	return false;
 }
 
+/* One that drains may have lent its address to another: it comes back only without that one. */
+static bool address_is_taken(struct change *x, const struct vip_version *v,
+			     const struct dip_conf *conf)
+{
+	const char *other;
+
+	if (!has_address(v, &conf->address, &other))
+		return false;
+	field_errors_add(&x->r->errors, "/address", "duplicate",
+			 "DIP \"%s\" of this VIP has this address", other);
+	edit_refuse(x, CONTROL_CONFLICT, "another DIP of this VIP has this address");
+	return true;
+}
+
 static bool may_create(struct change *x, const struct vip_version *v, const struct dip_conf *conf)
 {
 	struct field_errors *errors = &x->r->errors;
-	const char *other;
 
 	if (dip_edit_complete(x->e->dip_edit, errors))
 		dip_conf_validate(conf, &v->conf, errors);
 	if (edit_is_faulty(x)) {
 		edit_refuse(x, CONTROL_INVALID, "the DIP is not valid");
-	} else if (has_address(v, &conf->address, &other)) {
-		field_errors_add(errors, "/address", "duplicate",
-				 "DIP \"%s\" of this VIP has this address", other);
-		edit_refuse(x, CONTROL_CONFLICT, "another DIP of this VIP has this address");
+	} else if (address_is_taken(x, v, conf)) {
+		return false;
 	} else if (v->n_dips >= DIPS_PER_VIP_MAX) {
 		edit_refuse_limit(x, "dips_per_vip", DIPS_PER_VIP_MAX);
 	} else if (x->c->n_free_counters == 0) {
@@ -101,6 +112,8 @@ static void dip_edit(struct change *x, struct vip_runtime *v)
 			    "a member that cannot change after creation differs");
 		return;
 	}
+	if (replace && drained && address_is_taken(x, version, &conf))
+		return;
 	struct batch_vip *e = batch_get(x->b, v);
 	if (!e) {
 		edit_refuse(x, CONTROL_FAILED, "out of memory");

@@ -251,8 +251,8 @@ static bool is_visible_ascii(const char *text)
 	return true;
 }
 
-/* The compiler copies what is repeated: each '+' on a group or on a repetition doubles all that is in
- * it. */
+/* The compiler copies what is repeated: each '+' on a group or on a repetition doubles all that is
+ * in it. */
 #define DOUBLINGS_MAX 4u
 
 /* Repetition counts and references back can make a matcher take for ever, or all memory. */

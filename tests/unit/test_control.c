@@ -420,6 +420,38 @@ START_TEST(requests_are_refused_by_name)
 }
 END_TEST
 
+static enum control_status put_dip_again(const char *dip, const char *address)
+{
+	struct control_request r = {.op = OP_DIP_PUT, .vip = "web"};
+
+	snprintf(r.dip, sizeof(r.dip), "%s", dip);
+	dip_conf_defaults(&r.dip_edit.conf);
+	r.dip_edit.members = DIP_M_ADDRESS;
+	r.dip_edit.conf.address = frames_ip(address);
+	world_request(w, &r);
+	return r.status;
+}
+
+/* While a DIP drains another one may have its address; both at a time may not. */
+START_TEST(a_drain_is_not_ended_beside_another_dip_of_the_address)
+{
+	start(1, 65536, VIP_TCP, 2);
+	for (uint32_t i = 0; i < 100; i++)
+		world_tcp(w, 0, i, FRAMES_SYN, 0);
+	world_settle(w);
+	ck_assert_int_eq(world_delete_dip(w, "web", 1, false)->status, CONTROL_ACCEPTED);
+	ck_assert_int_eq(put_dip_again("other", "10.9.0.1"), CONTROL_CREATED);
+	ck_assert_int_eq(put_dip_again("b1", "10.9.0.1"), CONTROL_CONFLICT);
+	ck_assert_int_eq(put_dip_again("other", "10.9.0.1"), CONTROL_OK);
+	struct control_request r = {
+		.op = OP_DIP_DELETE, .vip = "web", .dip = "other", .force = true};
+	world_request(w, &r);
+	ck_assert_int_eq(put_dip_again("b1", "10.9.0.1"), CONTROL_OK);
+	ck_assert_uint_gt(world_dip_flows(w, "web", 1), 0);
+	end();
+}
+END_TEST
+
 static void put_match(const char *id, uint16_t port, enum vip_protocol protocol, bool force,
 		      enum control_status want)
 {
@@ -614,6 +646,7 @@ int main(void)
 	tcase_add_test(t, floods_push_out_only_their_like);
 	tcase_add_test(t, indexes_rest_before_they_are_used_again);
 	tcase_add_test(t, requests_are_refused_by_name);
+	tcase_add_test(t, a_drain_is_not_ended_beside_another_dip_of_the_address);
 	tcase_add_test(t, an_overlap_is_refused_only_where_it_could_move_flows);
 	tcase_add_test(t, a_takeover_is_refused_up_to_the_swap);
 	tcase_add_test(t, the_hold_covers_vips_that_would_be_taken_from);
