@@ -197,16 +197,24 @@ static void find_user(const struct auth *a, uint32_t uid, struct identity *who)
 }
 
 /* Who the connection itself says it is; nobody if it says nothing. */
-static void identify_peer(struct auth *a, const struct api_request *req, struct identity *who)
+static void identify_peer(struct auth *a, const struct api_peer *peer,
+			  const struct cert_names *cert, struct identity *who)
 {
 	pthread_mutex_lock(&a->lock);
 	bool asks = a->n || a->token_file;
-	if (req->cert)
-		find_cert(a, req->cert, who);
-	if (req->peer->unix_socket)
-		find_user(a, req->peer->uid, who);
-	else if (!who->role && req->peer->loopback && !asks)
+	if (cert)
+		find_cert(a, cert, who);
+	if (peer->unix_socket)
+		find_user(a, peer->uid, who);
+	else if (!who->role && peer->loopback && !asks)
 		be(who, ROLE_OPERATE, "local");
+	pthread_mutex_unlock(&a->lock);
+}
+
+static void identify_hash(struct auth *a, const uint8_t *hash, struct identity *who)
+{
+	pthread_mutex_lock(&a->lock);
+	find_token(a, hash, who);
 	pthread_mutex_unlock(&a->lock);
 }
 
@@ -214,11 +222,8 @@ static void identify_token(struct auth *a, const char *token, struct identity *w
 {
 	uint8_t hash[TOKEN_HASH_LEN];
 
-	if (!token || !token_hash(token, hash))
-		return;
-	pthread_mutex_lock(&a->lock);
-	find_token(a, hash, who);
-	pthread_mutex_unlock(&a->lock);
+	if (token && token_hash(token, hash))
+		identify_hash(a, hash, who);
 }
 
 bool auth_may_try(const struct api_request *req, struct api_response *resp)
@@ -258,7 +263,7 @@ static bool identify(struct api_request *req, struct identity *who, struct api_r
 	struct auth *a = req->api->auth;
 
 	if (!req->authorization) {
-		identify_peer(a, req, who);
+		identify_peer(a, req->peer, req->cert, who);
 		if (who->role)
 			return true;
 		problem_set(resp, 401, "a token is needed: Authorization: Bearer TOKEN");
@@ -280,6 +285,7 @@ bool auth_allow(struct api_request *req, enum api_role wanted, struct api_respon
 {
 	struct identity who = {.role = ROLE_NONE};
 
+	req->wanted = wanted;
 	if (wanted == ROLE_NONE)
 		return true;
 	if (!identify(req, &who, resp))
@@ -296,6 +302,31 @@ bool auth_allow(struct api_request *req, enum api_role wanted, struct api_respon
 	snprintf(resp->www_authenticate, sizeof(resp->www_authenticate),
 		 "Bearer error=\"insufficient_scope\", scope=\"%s\"", role_names[wanted]);
 	return false;
+}
+
+void auth_pass_keep(const struct api_request *req, struct auth_pass *out)
+{
+	const char *token = token_of(req->authorization);
+
+	*out = (struct auth_pass){.wanted = req->wanted, .peer = req->peer};
+	if (req->wanted != ROLE_NONE)
+		out->auth = req->api->auth;
+	if (req->cert)
+		out->cert = *req->cert;
+	out->has_token = token && token_hash(token, out->token);
+}
+
+bool auth_pass_holds(const struct auth_pass *p)
+{
+	struct identity who = {.role = ROLE_NONE};
+
+	if (!p->auth)
+		return true;
+	if (p->has_token)
+		identify_hash(p->auth, p->token, &who);
+	else
+		identify_peer(p->auth, p->peer, &p->cert, &who);
+	return who.role >= p->wanted;
 }
 
 /* --- tokens --------------------------------------------------------------------------------------

@@ -60,6 +60,20 @@ bool auth_asks(struct auth *a);
  *  naming the role, 429. */
 MUST_CHECK bool auth_allow(struct api_request *req, enum api_role wanted, struct api_response *resp);
 
+/** What let a request in, for an answer that goes on: peer must outlive it. Nothing is kept of a route that
+ *  wants no role. */
+struct auth_pass {
+	struct auth *auth; /* NULL: nobody was asked */
+	enum api_role wanted;
+	const struct api_peer *peer;
+	bool has_token;
+	uint8_t token[TOKEN_HASH_LEN];
+	struct cert_names cert;
+};
+void auth_pass_keep(const struct api_request *req, struct auth_pass *out);
+/** It would let in still: its token, or line of the token file, is there and has not expired. */
+MUST_CHECK bool auth_pass_holds(const struct auth_pass *p);
+
 /** False, with the answer set (429), while the client's address has failed to log in too often. */
 MUST_CHECK bool auth_may_try(const struct api_request *req, struct api_response *resp);
 /** It has failed once more. */

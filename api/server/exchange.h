@@ -74,6 +74,7 @@ struct api_request {
 	size_t body_len;
 	bool body_too_large;
 	/* by auth.c, for routes that want a role */
+	enum api_role wanted; /* the route's */
 	enum api_role role;
 	char author[ID_LEN]; /* the token's id, "uid:1000" of a Unix peer, "local" */
 	/* by the router; valid within the handler */

@@ -157,12 +157,17 @@ static const char *header(struct MHD_Connection *c, const char *name)
 	return MHD_lookup_connection_value(c, MHD_HEADER_KIND, name);
 }
 
+/* req: NULL if there was none yet. */
 static enum MHD_Result send_response(struct http_listener *l, struct MHD_Connection *c,
-				     const struct incoming *in, struct api_response *resp)
+				     const struct incoming *in, const struct api_request *req,
+				     struct api_response *resp)
 {
 	const struct api_backend *b = &l->server->api->backend;
-	const struct send_to to = {c, &l->connections, (unsigned)(in - l->incoming),
-				   &l->server->n_streams};
+	const struct send_to to = {.connection = c,
+				   .connections = &l->connections,
+				   .index = (unsigned)(in - l->incoming),
+				   .n_streams = &l->server->n_streams,
+				   .request = req};
 
 	if (!resp->generation)
 		resp->generation = b->generation(b->ctx);
@@ -210,7 +215,7 @@ static enum MHD_Result answer(struct http_listener *l, struct MHD_Connection *c,
 		router_dispatch(api_routes, api_n_routes, &req, &resp);
 	}
 	enter_phase(l, in, CONNECTION_ANSWERING);
-	return send_response(l, c, in, &resp);
+	return send_response(l, c, in, &req, &resp);
 }
 
 static enum MHD_Result on_request(void *cls, struct MHD_Connection *c, const char *url,
@@ -230,7 +235,7 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *c, const cha
 		if (head_accept(c, in->target_too_long ? NULL : in->target, &resp))
 			return MHD_YES;
 		enter_phase(l, in, CONNECTION_ANSWERING);
-		return send_response(l, c, in, &resp);
+		return send_response(l, c, in, NULL, &resp);
 	}
 	if (*n_data) {
 		bool go_on = incoming_append(in, data, *n_data);

@@ -70,10 +70,12 @@ static bool add_cors_headers(struct MHD_Response *r, const struct api_response *
 }
 
 /* A stream on its way. Waiting for what comes next has no deadline, but each piece that was given
- * to the library has the one of any answer: a client that reads nothing is cut. */
+ * to the library has the one of any answer: a client that reads nothing is cut. What opened it must
+ * go on opening it: it ends with its token. */
 struct stream {
 	struct send_to to;
 	struct api_stream source;
+	struct auth_pass pass;
 };
 
 static ssize_t read_stream(void *cls, uint64_t pos, char *buf, size_t max)
@@ -84,7 +86,7 @@ static ssize_t read_stream(void *cls, uint64_t pos, char *buf, size_t max)
 
 	(void)pos;
 	connections_move(c, s->to.index, CONNECTION_STREAMING);
-	while (n == 0 && connections_alive(c, s->to.index))
+	while (n == 0 && connections_alive(c, s->to.index) && auth_pass_holds(&s->pass))
 		n = s->source.read(s->source.state, buf, max);
 	connections_move(c, s->to.index, CONNECTION_ANSWERING);
 	return n > 0 ? n : MHD_CONTENT_READER_END_OF_STREAM;
@@ -107,7 +109,9 @@ static struct MHD_Response *make_stream(const struct send_to *to, const struct a
 		source->close(source->state);
 		return NULL;
 	}
-	*s = (struct stream){*to, *source};
+	*s = (struct stream){.to = *to, .source = *source};
+	auth_pass_keep(to->request, &s->pass);
+	s->to.request = NULL; /* gone before the stream is */
 	atomic_fetch_add(to->n_streams, 1);
 	struct MHD_Response *r = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, STREAM_PIECE,
 								   read_stream, s, close_stream);

@@ -3,8 +3,8 @@
 
 #include <microhttpd.h>
 
+#include "api/server/auth.h"
 #include "api/server/connections.h"
-#include "api/server/exchange.h"
 
 /** Where it goes: a connection, and its place among those that are given time. */
 struct send_to {
@@ -12,6 +12,7 @@ struct send_to {
 	struct connections *connections;
 	unsigned index;
 	_Atomic unsigned *n_streams; /* counts answers that go on */
+	const struct api_request *request; /* which it answers; NULL: refused before it was one */
 };
 
 /** Send it; takes over what resp owns. MHD_NO: the connection must be cut. Thread: the connection's. */

@@ -238,6 +238,61 @@ START_TEST(expiry)
 }
 END_TEST
 
+static struct auth_pass pass_of(const struct api_peer *peer, const char *authorization,
+				const struct cert_names *cert)
+{
+	struct api_request req = request(peer, authorization);
+	struct api_response resp = {.status = 0};
+	struct auth_pass p;
+
+	req.cert = cert;
+	ck_assert(auth_allow(&req, ROLE_READ, &resp));
+	auth_pass_keep(&req, &p);
+	return p;
+}
+
+/* What let in is looked at again while an answer goes on: each kind of it. */
+START_TEST(passes_hold_as_long_as_what_they_prove)
+{
+	static const char lines[] = "read alt cert:alt.example\nread user uid:4711\n";
+	struct cert_names alt = {.n = 1, .list = {"alt.example"}};
+	struct error err;
+
+	make_auth(true, lines);
+	struct auth_pass by_token = pass_of(&far, "Bearer " READ_TOKEN, NULL);
+	struct auth_pass by_cert = pass_of(&far, NULL, &alt);
+	struct auth_pass by_uid = pass_of(&user, NULL, NULL);
+	memset(&alt, 0, sizeof(alt)); /* it is the request's */
+	ck_assert(auth_pass_holds(&by_token) && auth_pass_holds(&by_cert));
+	ck_assert_int_eq(auth_delete(api.auth, "reader", &err), 0);
+	ck_assert(!auth_pass_holds(&by_token) && auth_pass_holds(&by_cert));
+	write_file("read other cert:other.example\n");
+	ck_assert_int_eq(auth_reload(api.auth, &err), 0);
+	ck_assert(!auth_pass_holds(&by_cert));
+	ck_assert(auth_pass_holds(&by_uid)); /* any user that the socket lets in may look on */
+}
+END_TEST
+
+START_TEST(passes_expire_and_places_close)
+{
+	struct auth_token t = {.id = "short", .role = ROLE_READ, .expires_s = fake_wall() + 10};
+	struct error err;
+	bool created;
+
+	make_auth(false, NULL);
+	struct auth_pass by_place = pass_of(&near, NULL, NULL);
+	ck_assert(auth_pass_holds(&by_place));
+	ck_assert(token_hash(READ_TOKEN, t.hash));
+	ck_assert_int_eq(auth_put(api.auth, &t, &created, &err), 0);
+	ck_assert(!auth_pass_holds(&by_place)); /* from now on it asks for a token */
+	struct auth_pass by_token = pass_of(&near, "Bearer " READ_TOKEN, NULL);
+	now_ms += 9999;
+	ck_assert(auth_pass_holds(&by_token));
+	now_ms += 1;
+	ck_assert(!auth_pass_holds(&by_token));
+}
+END_TEST
+
 /* --- the file ------------------------------------------------------------------------------------
  */
 
@@ -541,6 +596,8 @@ int main(void)
 	tcase_add_test(tc, read_only_listeners);
 	tcase_add_test(tc, certificates);
 	tcase_add_test(tc, expiry);
+	tcase_add_test(tc, passes_hold_as_long_as_what_they_prove);
+	tcase_add_test(tc, passes_expire_and_places_close);
 	tcase_add_test(tc, file_of_tokens);
 	tcase_add_test(tc, bad_files_are_refused_and_change_nothing);
 	tcase_add_test(tc, long_files);

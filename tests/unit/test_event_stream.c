@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "api/server/auth.h"
 #include "base/clock.h"
 #include "tests/unit/api_fake.h"
 
@@ -439,6 +440,35 @@ START_TEST(the_last_event_ends_it)
 }
 END_TEST
 
+#define TOKEN "concury_whoever-follows-the-events"
+
+/* Who came by place goes on; who came by the token is let go with it. */
+START_TEST(a_stream_ends_with_its_token)
+{
+	struct auth_token t = {.id = "follower", .role = ROLE_READ};
+	struct client by_place = ask("", ""), by_token;
+	struct error err;
+	bool created;
+
+	ck_assert(token_hash(TOKEN, t.hash));
+	ck_assert_int_eq(auth_put(api.auth, &t, &created, &err), 0);
+	by_token = ask("", "Authorization: Bearer " TOKEN "\r\n");
+	wait_for_streams(2);
+	emit(EVENT_change, "web", 1, 1);
+	expect(&by_token, "change", BOOT "-1", "number 1");
+	expect(&by_place, "change", BOOT "-1", "number 1");
+	ck_assert_int_eq(auth_delete(api.auth, t.id, &err), 0);
+	uint64_t start = clock_now_ms();
+	expect_end(&by_token);
+	ck_assert_uint_lt(clock_now_ms() - start, 2000);
+	expect_refused("", "Authorization: Bearer " TOKEN "\r\n", 401);
+	emit(EVENT_change, "web", 2, 2);
+	expect(&by_place, "change", BOOT "-2", "number 2");
+	close(by_place.fd);
+	wait_for_streams(0);
+}
+END_TEST
+
 static int status_of(const char *text)
 {
 	struct http_answer a;
@@ -491,6 +521,7 @@ int main(void)
 	tcase_add_test(tc, silence_is_allowed_but_not_deafness);
 	tcase_add_test(tc, a_slow_client_is_told_and_cut);
 	tcase_add_test(tc, the_last_event_ends_it);
+	tcase_add_test(tc, a_stream_ends_with_its_token);
 	tcase_add_test(tc, head_and_old_clients);
 	tcase_set_timeout(tc, 60);
 	suite_add_tcase(s, tc);
