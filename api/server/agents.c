@@ -5,6 +5,7 @@
 
 #include "api/server/body.h"
 #include "api/server/change.h"
+#include "api/server/codec.h"
 #include "api/server/problem.h"
 #include "api/server/resources.h"
 #include "api/server/token.h"
@@ -98,9 +99,9 @@ static void parse_member(const char *name, const json_t *value, const char *id,
 			 struct agent_body *out, struct field_errors *errors)
 {
 	const char *text = json_string_value(value);
-	char pointer[64];
+	char pointer[FIELD_POINTER_LEN];
 
-	snprintf(pointer, sizeof(pointer), "/%s", name);
+	codec_pointer(pointer, "", name);
 	if (is_read_only(name))
 		return;
 	if (strcmp(name, "id") != 0 && strcmp(name, "vip") != 0 && strcmp(name, "dip") != 0 &&

@@ -36,7 +36,7 @@ bool change_read_flag(const struct api_request *req, const char *name, bool *out
 	*out = value && !strcmp(value, "true");
 	if (!value || *out || !strcmp(value, "false"))
 		return true;
-	problem_set(resp, 400, "query parameter %s: true or false", name);
+	problem_parameter(resp, name, "true or false");
 	return false;
 }
 

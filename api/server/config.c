@@ -96,7 +96,7 @@ static bool read_prune(const struct api_request *req, enum config_prune *out,
 		if (!strcmp(config_prune_names[i], value))
 			return true;
 	}
-	problem_set(resp, 400, "query parameter prune: none, drain or remove");
+	problem_parameter(resp, "prune", "none, drain or remove");
 	return false;
 }
 

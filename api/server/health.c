@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "api/server/body.h"
+#include "api/server/change.h"
 #include "api/server/codec.h"
 #include "api/server/problem.h"
 #include "api/server/resources.h"
@@ -116,7 +117,7 @@ static bool parse_override(json_t *body, struct health_request *r, struct api_re
 	struct field_errors errors = {.n = 0};
 	const char *name;
 	json_t *value;
-	char pointer[64];
+	char pointer[FIELD_POINTER_LEN];
 
 	if (!json_is_object(body)) {
 		field_errors_add(&errors, "", "type", "must be an object");
@@ -126,7 +127,7 @@ static bool parse_override(json_t *body, struct health_request *r, struct api_re
 			if (!strcmp(name, "state") || !strcmp(name, "reason") ||
 			    !strcmp(name, "ttl_s") || !strcmp(name, "until"))
 				continue; /* until: as it was read */
-			snprintf(pointer, sizeof(pointer), "/%s", name);
+			codec_pointer(pointer, "", name);
 			field_errors_add(&errors, pointer, "unknown", "no such member");
 		}
 		parse_state(json_object_get(body, "state"), r, &errors);
@@ -144,14 +145,9 @@ static bool parse_override(json_t *body, struct health_request *r, struct api_re
 static bool begin(const struct api_request *req, struct health_request *r,
 		  struct api_response *resp)
 {
-	const char *hold = request_query(req, "override_hold");
-
 	memset(r, 0, sizeof(*r));
-	r->override_hold = hold && !strcmp(hold, "true");
-	if (hold && !r->override_hold && strcmp(hold, "false") != 0) {
-		problem_set(resp, 400, "query parameter override_hold: true or false");
+	if (!change_read_flag(req, "override_hold", &r->override_hold, resp))
 		return false;
-	}
 	if (!atomic_load(&req->api->ready)) {
 		problem_set(resp, 503, "concuryd is starting or ending");
 		resp->retry_after_s = 1;

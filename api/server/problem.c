@@ -102,3 +102,13 @@ void problem_query(struct api_response *resp, const struct field_errors *errors)
 		    errors->list[0].detail);
 	problem_add_errors(resp, errors);
 }
+
+void problem_parameter(struct api_response *resp, const char *name, const char *wanted)
+{
+	struct field_errors errors = {.n = 0};
+	char pointer[FIELD_POINTER_LEN];
+
+	snprintf(pointer, sizeof(pointer), "?%s", name);
+	field_errors_add(&errors, pointer, "bad_value", "%s", wanted);
+	problem_query(resp, &errors);
+}

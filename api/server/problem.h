@@ -14,6 +14,9 @@ void problem_add_errors(struct api_response *resp, const struct field_errors *er
 /** Answer 400 because of the query: the first error's parameter in the sentence, and all listed. */
 void problem_query(struct api_response *resp, const struct field_errors *errors);
 
+/** The same because of one parameter's value; wanted: what it should be. */
+void problem_parameter(struct api_response *resp, const char *name, const char *wanted);
+
 /** A JSON string of text that a client may have chosen: bytes that are not UTF-8 become '?'. NULL
  *  without memory. */
 MUST_CHECK json_t *problem_text(const char *text);

@@ -1,29 +1,34 @@
 /* An agent's report: who sends it is asked before a byte of it is parsed. */
+#include <assert.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "api/server/body.h"
 #include "api/server/change.h"
+#include "api/server/codec.h"
 #include "api/server/problem.h"
 #include "api/server/resources.h"
 #include "api/server/token.h"
 
 #define INTEGER_MAX ((uint64_t)INT64_MAX)
 
-/* Reads the members of one object; what is left over at the end is unknown. */
+#define MEMBERS_MAX 10
+
+/* Reads the members of one object; what was not asked for by the end is unknown. */
 struct members {
 	const json_t *object;
 	const char *pointer; /* of the object */
-	size_t n_taken;
+	unsigned n_taken;
+	const char *taken[MEMBERS_MAX]; /* names */
 	struct field_errors *errors;
 };
 
 static void fault(const struct members *m, const char *name, const char *code, const char *detail)
 {
-	char pointer[64];
+	char pointer[FIELD_POINTER_LEN];
 
-	snprintf(pointer, sizeof(pointer), "%s/%s", m->pointer, name);
+	codec_pointer(pointer, m->pointer, name);
 	field_errors_add(m->errors, pointer, code, "%s", detail);
 }
 
@@ -31,7 +36,8 @@ static const json_t *take(struct members *m, const char *name, bool required)
 {
 	const json_t *value = json_object_get(m->object, name);
 
-	m->n_taken += value != NULL;
+	assert(m->n_taken < MEMBERS_MAX);
+	m->taken[m->n_taken++] = name;
 	if (!value && required)
 		fault(m, name, "required", "it must be given");
 	return value;
@@ -77,9 +83,17 @@ static const char *take_text(struct members *m, const char *name)
 
 static void refuse_unknown(const struct members *m)
 {
-	if (json_object_size(m->object) != m->n_taken)
-		field_errors_add(m->errors, m->pointer, "unknown",
-				 "it has a member that is not known here");
+	const char *name;
+	json_t *value;
+
+	json_object_foreach((json_t *)m->object, name, value)
+	{
+		unsigned i = 0;
+		while (i < m->n_taken && strcmp(m->taken[i], name) != 0)
+			i++;
+		if (i == m->n_taken)
+			fault(m, name, "unknown", "no such member");
+	}
 }
 
 /* --- the parts -----------------------------------------------------------------------------------

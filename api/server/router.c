@@ -209,9 +209,7 @@ static void dispatch(const struct route *routes, size_t n, char *target, struct 
 	if (query)
 		parse_query(query, route, req, &errors);
 	if (errors.n) {
-		problem_set(resp, 400, "query parameter %s: %s", errors.list[0].pointer + 1,
-			    errors.list[0].detail);
-		problem_add_errors(resp, &errors);
+		problem_query(resp, &errors);
 		return;
 	}
 	const char *type = accept_route_type(route->path);

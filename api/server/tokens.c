@@ -8,6 +8,7 @@
 #include "api/server/auth.h"
 #include "api/server/body.h"
 #include "api/server/change.h"
+#include "api/server/codec.h"
 #include "api/server/problem.h"
 #include "api/server/resources.h"
 #include "base/clock.h"
@@ -101,7 +102,7 @@ static bool parse_token(const json_t *body, struct auth_token *t, struct field_e
 {
 	const char *name;
 	const json_t *value;
-	char pointer[64];
+	char pointer[FIELD_POINTER_LEN];
 
 	if (!model_id_valid(t->id))
 		field_errors_add(errors, "/id", "bad_value", "[a-z0-9]([a-z0-9._-]{0,62})");
@@ -112,7 +113,7 @@ static bool parse_token(const json_t *body, struct auth_token *t, struct field_e
 	json_object_foreach((json_t *)body, name, value)
 	{
 		const char *text = json_string_value(value);
-		snprintf(pointer, sizeof(pointer), "/%s", name);
+		codec_pointer(pointer, "", name);
 		if (!strcmp(name, "role"))
 			parse_role(value, t, errors);
 		else if (!strcmp(name, "expires_s"))

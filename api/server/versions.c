@@ -229,7 +229,7 @@ void version_diff_get(struct api_request *req, struct api_response *resp)
 		return;
 	other = version ? version - 1 : 0;
 	if (other_text && !past_parse_version(other_text, &other)) {
-		problem_set(resp, 400, "query parameter to: the number of a version");
+		problem_parameter(resp, "to", "the number of a version");
 		return;
 	}
 	uint64_t from = version < other ? version : other;

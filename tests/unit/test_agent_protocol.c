@@ -196,8 +196,8 @@ START_TEST(reports_that_say_something_else)
 		{HEAD ", \"more\": 1}", "true or false"},
 		{HEAD ", \"orphans\": -1}", "/orphans"},
 		{HEAD ", \"load\": 1}", "/load"},
-		{HEAD ", \"load\": {\"cpu\": 1}}", "not known"},
-		{HEAD ", \"x\": 1}", "not known"},
+		{HEAD ", \"load\": {\"cpu\": 1}}", "\"/load/cpu\", \"code\": \"unknown\""},
+		{HEAD ", \"x/y~\": 1}", "\"/x~1y~0\", \"code\": \"unknown\""},
 		{HEAD ", \"opened\": {}}", "array"},
 		{HEAD ", \"opened\": [1]}", "/opened/0"},
 		{HEAD ", \"opened\": [{}]}", "/opened/0/src"},
@@ -215,7 +215,7 @@ START_TEST(reports_that_say_something_else)
 		 "/ended/0/age_ms"},
 		{HEAD ", \"ended\": [{\"src\": \"10.0.0.1\", \"sport\": 1, \"dport\": 2, "
 		      "\"protocol\": \"udp\", \"mss\": 1}]}",
-		 "not known"},
+		 "\"/ended/0/mss\", \"code\": \"unknown\""},
 	};
 
 	expect("PUT", A1, NULL, BIND_TOKEN, 201, "a1");
