@@ -27,6 +27,10 @@ void log_line(enum log_level level, const char *who, const char *fmt, ...)
 	va_end(ap);
 	if ((size_t)n > sizeof(line) - 2)
 		n = sizeof(line) - 2;
+	/* Some of the text is a client's or a backend's: it must not make lines of its own. */
+	for (int i = 0; i < n; i++)
+		if ((unsigned char)line[i] < ' ' || line[i] == 0x7f)
+			line[i] = '?';
 	line[n++] = '\n';
 	/* A log that cannot be written must not stop the forwarder. */
 	if (write(STDERR_FILENO, line, (size_t)n) < 0)

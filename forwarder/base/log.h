@@ -8,7 +8,7 @@ enum log_level { LOG_ERROR, LOG_WARNING, LOG_INFO, LOG_DEBUG };
 /** Lines above this level are dropped (default LOG_INFO). Thread: main, before others start. */
 void log_set_level(enum log_level level);
 
-/** Write one line. Thread: any (a line is one write(2), so lines never interleave). */
+/** Write one line; control characters in it become '?'. Thread: any (a line is one write(2), so lines never interleave). */
 void log_line(enum log_level level, const char *who, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 

@@ -160,6 +160,30 @@ START_TEST(test_entropy)
 }
 END_TEST
 
+/* Whatever a client puts into its texts, it is one line, and moves no terminal's cursor. */
+START_TEST(test_log_line)
+{
+	char text[2048];
+	int fds[2], own = dup(STDERR_FILENO);
+
+	ck_assert_int_eq(pipe(fds), 0);
+	ck_assert_int_ge(dup2(fds[1], STDERR_FILENO), 0);
+	log_info("who", "reason: %s", "a\nwho: error: forged\r\x1b[2J\x7f\tb \xc3\xa4");
+	log_info("who", "%01500d", 0);
+	ck_assert_int_ge(dup2(own, STDERR_FILENO), 0);
+	close(own);
+	close(fds[1]);
+	ssize_t n = read(fds[0], text, sizeof(text) - 1);
+	close(fds[0]);
+	ck_assert_int_gt(n, 0);
+	text[n] = '\0';
+	const char wanted[] = "who: reason: a?who: error: forged??[2J??b \xc3\xa4\n";
+	ck_assert_uint_eq((size_t)n, sizeof(wanted) - 1 + 1023);
+	ck_assert_int_eq(strncmp(text, wanted, sizeof(wanted) - 1), 0);
+	ck_assert_ptr_eq(strchr(text + sizeof(wanted) - 1, '\n'), text + n - 1);
+}
+END_TEST
+
 START_TEST(test_log_limit)
 {
 	struct log_limit limit = {.interval_ms = 1000, .burst = 3};
@@ -282,6 +306,7 @@ int main(void)
 	tcase_add_test(tc, test_macs);
 	tcase_add_test(tc, test_clock);
 	tcase_add_test(tc, test_entropy);
+	tcase_add_test(tc, test_log_line);
 	tcase_add_test(tc, test_log_limit);
 	tcase_add_test(tc, test_hugemem);
 	tcase_add_test(tc, test_error);
