@@ -17,6 +17,7 @@ struct queued_override {
 	uint64_t dip_uid;
 	struct dip_health before;
 	uint64_t before_until_ms;
+	uint64_t seq_before;
 };
 
 static const struct dip_version *dip_by_uid(const struct vip_version *v, uint64_t uid)
@@ -130,6 +131,7 @@ static void apply(struct control *c, struct batch *b, struct queued_override *q)
 	q->dip_uid = d->uid;
 	q->before = rt->health;
 	q->before_until_ms = rt->override_until_ms;
+	q->seq_before = q->v->health_seq;
 	rt->health.override = r->state;
 	rt->override_until_ms = r->state && r->ttl_s ? clock_now_ms() + r->ttl_s * 1000ull + 1 : 0;
 	rt->health.override_until_s = deadline_to_wall(rt->override_until_ms);
@@ -139,8 +141,9 @@ static void apply(struct control *c, struct batch *b, struct queued_override *q)
 	r->status = CONTROL_OK;
 }
 
-/* Only the override: its checks may have said something new meanwhile. */
-static void undo(struct queued_override *q)
+/* Only the override: its checks may have said something new meanwhile. If not, and what was refused
+ * is not on disk, there is nothing to publish. */
+static void undo(struct queued_override *q, bool on_disk)
 {
 	const struct dip_version *d = dip_by_uid(q->v->now, q->dip_uid);
 
@@ -151,7 +154,10 @@ static void undo(struct queued_override *q)
 	rt->health.override_until_s = q->before.override_until_s;
 	memcpy(rt->health.reason, q->before.reason, sizeof(rt->health.reason));
 	rt->override_until_ms = q->before_until_ms;
-	q->v->health_seq++;
+	if (!on_disk && q->v->health_seq == q->seq_before + 1)
+		q->v->health_seq = q->seq_before;
+	else
+		q->v->health_seq++;
 }
 
 static const char *state_word(const struct dip_runtime *r)
@@ -212,7 +218,7 @@ bool control_run_overrides(struct control *c)
 			       rc == -ENOSPC || rc == -EROFS ? CONTROL_NO_STORAGE : CONTROL_FAILED,
 			       "the override could not be stored: %s", err.message);
 		if (rc)
-			undo(q);
+			undo(q, rc != -ENOSPC && rc != -EROFS);
 		else
 			tell(c, q);
 	}

@@ -490,9 +490,12 @@ START_TEST(a_full_disk_keeps_no_dead_dip_in_use)
 	w->fail_commit = ENOSPC;
 	say_and_wait(2, VERDICT_DOWN);
 	ck_assert_int_eq(info(2).state, DIP_DOWN);
-	/* An operator's word is durable or refused. */
+	/* An operator's word is durable or refused: then nothing comes of it, not even a publish.
+	 */
+	uint64_t generation = control_generation(w->control);
 	ck_assert_int_eq(override(3, OVERRIDE_DOWN, 0), CONTROL_NO_STORAGE);
 	pass(300);
+	ck_assert_uint_eq(control_generation(w->control), generation);
 	ck_assert_int_eq(info(3).state, DIP_UP);
 	ck_assert_int_eq(info(3).health.now.override, OVERRIDE_NONE);
 	w->fail_commit = 0;
