@@ -7,8 +7,9 @@
 const char *const config_prune_names[] = {
 	[PRUNE_NONE] = "none", [PRUNE_DRAIN] = "drain", [PRUNE_REMOVE] = "remove", NULL};
 
-/* The member that must be a list; NULL with the fault told. */
-static const json_t *list_member(const json_t *object, const char *name,
+/* The member that must be a list; NULL with the fault told. One that is too long is not even looked
+ * at: its entries take a thousand times the memory that they do as text. */
+static const json_t *list_member(const json_t *object, const char *name, unsigned most,
 				 struct field_errors *errors)
 {
 	const json_t *list = json_object_get(object, name);
@@ -19,7 +20,11 @@ static const json_t *list_member(const json_t *object, const char *name,
 		field_errors_add(errors, pointer, "required", "what is not listed is taken away");
 	else if (!json_is_array(list))
 		field_errors_add(errors, pointer, "type", "must be an array");
-	return json_is_array(list) ? list : NULL;
+	else if (json_array_size(list) > most)
+		field_errors_add(errors, pointer, "limit", "%s: %u at the most", name, most);
+	else
+		return list;
+	return NULL;
 }
 
 /* The id in a list's entry; NULL with the fault told. */
@@ -100,7 +105,8 @@ static bool parse_vip(const json_t *entry, struct config *c, unsigned at,
 	snprintf(prefix, sizeof(prefix), "/vips/%u", at);
 	memcpy(errors->prefix, prefix, sizeof(prefix));
 	const char *id = entry_id(entry, errors);
-	const json_t *dips = json_is_object(entry) ? list_member(entry, "dips", errors) : NULL;
+	const json_t *dips =
+		json_is_object(entry) ? list_member(entry, "dips", DIPS_PER_VIP_MAX, errors) : NULL;
 	json_t *own = json_copy((json_t *)entry); /* shallow */
 	if (!own)
 		return false;
@@ -155,7 +161,7 @@ bool config_parse(const json_t *body, struct config *out, struct field_errors *e
 		return false;
 	}
 	check_unknown(body, errors);
-	const json_t *list = list_member(body, "vips", errors);
+	const json_t *list = list_member(body, "vips", VIPS_MAX, errors);
 	size_t n = list ? json_array_size(list) : 0;
 	out->vips = calloc(n + 1, sizeof(*out->vips));
 	ok = out->vips != NULL;

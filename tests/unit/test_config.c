@@ -268,6 +268,54 @@ START_TEST(any_document_leads_anywhere)
 }
 END_TEST
 
+/* A list of n empty objects between two texts. */
+static char *long_list(const char *before, unsigned n, const char *after)
+{
+	char *text = malloc(strlen(before) + 3 * n + strlen(after) + 1);
+	char *at = stpcpy(text, before);
+
+	for (unsigned i = 0; i < n; i++)
+		at = stpcpy(at, i ? ",{}" : "{}");
+	strcpy(at, after);
+	return text;
+}
+
+/* What cannot be is refused before it takes memory. */
+START_TEST(lists_that_are_too_long_are_not_read)
+{
+	static const struct {
+		const char *before, *after, *pointer;
+		unsigned most;
+	} lists[] = {
+		{"{\"vips\": [", "]}", "/vips", VIPS_MAX},
+		{"{\"vips\": [{\"dips\": [", "]}]}", "/vips/0/dips", DIPS_PER_VIP_MAX},
+	};
+
+	config_bed_start();
+	for (size_t i = 0; i < ARRAY_LEN(lists); i++) {
+		for (unsigned more = 0; more < 2; more++) {
+			char *text =
+				long_list(lists[i].before, lists[i].most + more, lists[i].after);
+			ck_assert_uint_eq(
+				config_call(config_put, "PUT", (struct config_call){.body = text}),
+				422);
+			free(text);
+			size_t n = json_array_size(json_object_get(config_answer.body, "errors"));
+			unsigned n_limits = 0;
+			for (size_t k = 0; k < n; k++) {
+				if (strcmp(config_error(k, "code"), "limit") != 0)
+					continue;
+				ck_assert_str_eq(config_error(k, "pointer"), lists[i].pointer);
+				n_limits++;
+			}
+			ck_assert_uint_eq(n_limits, more);
+			ck_assert(more == (n <= 2)); /* else each entry is at fault */
+		}
+	}
+	config_bed_end();
+}
+END_TEST
+
 START_TEST(the_limits_are_told_and_named)
 {
 	char body[256];
@@ -309,6 +357,7 @@ int main(void)
 	tcase_add_test(t, what_goes_makes_room);
 	tcase_add_test(t, all_faults_are_told);
 	tcase_add_test(t, any_document_leads_anywhere);
+	tcase_add_test(t, lists_that_are_too_long_are_not_read);
 	tcase_add_test(t, the_limits_are_told_and_named);
 	suite_add_tcase(s, t);
 	SRunner *r = srunner_create(s);
