@@ -31,6 +31,10 @@
 #define HEAD_MAX (64u << 10)
 #define LAST_WORDS_MS 1000u /* of streams, when the process ends */
 #define OTHER_FILES 512u    /* open ones, besides connections */
+/* Bodies come before anyone is known. Small ones always find room; of the large ones, as many as
+ * fit into this: connections must not be a way to all memory. */
+#define BODY_SMALL ((size_t)64 << 10)
+#define BODIES_MAX ((size_t)128 << 20)
 
 /* The request that a connection is on, from its request line on. It belongs to the connection, not
  * to the request: the library does not tell of the end of each request that it refuses itself. */
@@ -42,6 +46,7 @@ struct incoming {
 	size_t len;
 	size_t capacity;
 	size_t total; /* bytes that came, kept or not */
+	bool crowded; /* there was no room for it: it is not kept */
 };
 
 struct http_listener {
@@ -57,16 +62,30 @@ struct http_server {
 	struct api_context *api;
 	unsigned n;
 	struct http_listener listeners[LISTENERS_MAX];
-	_Atomic unsigned n_streams; /* answers that go on */
+	_Atomic unsigned n_streams;  /* answers that go on */
+	_Atomic size_t large_bodies; /* their memory */
 };
 
 /* --- requests ------------------------------------------------------------------------------------
  */
 
-static void incoming_clear(struct incoming *in)
+static size_t charge_of(size_t capacity)
+{
+	return capacity > BODY_SMALL ? capacity : 0;
+}
+
+static void forget_body(struct http_listener *l, struct incoming *in)
+{
+	free(in->body);
+	atomic_fetch_sub(&l->server->large_bodies, charge_of(in->capacity));
+	in->body = NULL;
+	in->len = in->capacity = 0;
+}
+
+static void incoming_clear(struct http_listener *l, struct incoming *in)
 {
 	free(in->target);
-	free(in->body);
+	forget_body(l, in);
 	*in = (struct incoming){.target = NULL};
 }
 
@@ -89,7 +108,7 @@ static void on_connection(void *cls, struct MHD_Connection *c, void **socket_con
 		*socket_context = &l->incoming[i];
 		return;
 	}
-	incoming_clear(in);
+	incoming_clear(l, in);
 	connections_leave(&l->connections, (unsigned)(in - l->incoming));
 }
 
@@ -104,7 +123,7 @@ static void *on_request_line(void *cls, const char *uri, struct MHD_Connection *
 		MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
 	char *query = uri ? strchr(uri, '?') : NULL;
 
-	incoming_clear(in);
+	incoming_clear(l, in);
 	enter_phase(l, in, CONNECTION_RECEIVING);
 	in->target_too_long = uri && strlen(uri) > TARGET_MAX;
 	if (uri && !in->target_too_long)
@@ -125,27 +144,42 @@ static void on_completed(void *cls, struct MHD_Connection *c, void **context,
 	*context = NULL;
 	if (!in)
 		return;
-	incoming_clear(in);
+	incoming_clear(l, in);
 	enter_phase(l, in, CONNECTION_WAITING);
 }
 
+/* Memory for all that came; false if there is none to be had. */
+static bool grow_body(struct http_listener *l, struct incoming *in)
+{
+	size_t capacity = in->capacity ? in->capacity : 4096;
+
+	while (capacity < in->total)
+		capacity *= 2;
+	size_t more = charge_of(capacity) - charge_of(in->capacity);
+	bool fits = atomic_fetch_add(&l->server->large_bodies, more) + more <= BODIES_MAX;
+	char *body = fits ? realloc(in->body, capacity) : NULL;
+	if (!body) {
+		atomic_fetch_sub(&l->server->large_bodies, more);
+		return false;
+	}
+	in->body = body;
+	in->capacity = capacity;
+	return true;
+}
+
 /* Take a piece of the body; false to cut the connection. */
-static bool incoming_append(struct incoming *in, const char *data, size_t n)
+static bool incoming_append(struct http_listener *l, struct incoming *in, const char *data,
+			    size_t n)
 {
 	size_t max = request_body_max(in->target ? in->target : "");
 
 	in->total += n;
-	if (in->total > max)
+	if (in->total > max || in->crowded)
 		return in->total <= max + DRAIN_MAX;
-	if (in->total > in->capacity) {
-		size_t capacity = in->capacity ? in->capacity : 4096;
-		while (capacity < in->total)
-			capacity *= 2;
-		char *body = realloc(in->body, capacity);
-		if (!body)
-			return false;
-		in->body = body;
-		in->capacity = capacity;
+	if (in->total > in->capacity && !grow_body(l, in)) {
+		in->crowded = true;
+		forget_body(l, in);
+		return true;
 	}
 	memcpy(in->body + in->len, data, n);
 	in->len += n;
@@ -211,6 +245,9 @@ static enum MHD_Result answer(struct http_listener *l, struct MHD_Connection *c,
 			      asks ? CONNECTIONS_MAX : CHANGES_MAX)) {
 		problem_set(&resp, 503, "%u changes wait already", CHANGES_MAX);
 		resp.retry_after_s = 1;
+	} else if (in->crowded) {
+		problem_set(&resp, 503, "other requests' bodies take all the room there is");
+		resp.retry_after_s = 1;
 	} else if (guard_accept(&req, &resp) && !guard_preflight(&req, &resp)) {
 		router_dispatch(api_routes, api_n_routes, &req, &resp);
 	}
@@ -238,7 +275,7 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *c, const cha
 		return send_response(l, c, in, NULL, &resp);
 	}
 	if (*n_data) {
-		bool go_on = incoming_append(in, data, *n_data);
+		bool go_on = incoming_append(l, in, data, *n_data);
 		*n_data = 0;
 		return go_on ? MHD_YES : MHD_NO;
 	}

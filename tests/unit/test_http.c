@@ -407,6 +407,46 @@ static double cpu_s(void)
 	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
+/* All of a body of 16 MiB but its last byte. */
+static int begin_large_body(const char *body)
+{
+	int fd = say(where, "PUT /v1/config HTTP/1.1\r\nHost: x\r\nContent-Type: "
+			    "application/json\r\nContent-Length: 16777216\r\n\r\n");
+
+	ck_assert(http_send(fd, body, strlen(body)));
+	return fd;
+}
+
+/* Whoever may connect can send bodies, before a token is looked at: together they may take only so
+ * much memory, and they keep no small ones out. */
+START_TEST(large_bodies_take_only_so_much)
+{
+	char *body = repeat("", "x", (16u << 20) - 1, "");
+	char *large = repeat("PUT /v1/config HTTP/1.1\r\nHost: x\r\nContent-Type: "
+			     "application/json\r\nContent-Length: 1048576\r\n\r\n",
+			     "x", 1u << 20, "");
+	char *small = repeat("PUT /v1/config HTTP/1.1\r\nHost: x\r\nContent-Type: "
+			     "application/json\r\nContent-Length: 65536\r\n\r\n",
+			     "x", 1u << 16, "");
+	int fds[8], status = 503;
+
+	for (unsigned i = 0; i < ARRAY_LEN(fds); i++)
+		fds[i] = begin_large_body(body);
+	ck_assert_int_eq(status_of(where, large), 503);
+	ck_assert_int_eq(status_of(where, small), 400);
+	for (unsigned i = 0; i < ARRAY_LEN(fds); i++)
+		close(fds[i]);
+	for (unsigned i = 0; i < 500 && status == 503; i++) {
+		status = status_of(where, large);
+		usleep(10000);
+	}
+	ck_assert_int_eq(status, 400);
+	free(body);
+	free(large);
+	free(small);
+}
+END_TEST
+
 START_TEST(no_descriptor_is_left)
 {
 	struct sockaddr_un a = {.sun_family = AF_UNIX};
@@ -480,6 +520,7 @@ int main(void)
 	tcase_add_test(tc, slow_readers_are_cut);
 	tcase_add_test(tc, a_crowd_keeps_nobody_out);
 	tcase_add_test(tc, waiting_changes_leave_room);
+	tcase_add_test(tc, large_bodies_take_only_so_much);
 	tcase_add_test(tc, no_descriptor_is_left);
 	tcase_add_test(tc, files_are_asked_for);
 	tcase_add_test(tc, the_queue_is_as_long_as_can_be);
