@@ -35,6 +35,9 @@
 	X(agent_ends_the_next, "an agent's end is of the connection that it names, not of a later one") \
 	X(older_record_counts, "a worker's older record does not turn back a clock")                  \
 	X(redate_list, "a list that an agent sends again keeps the date of its making")             \
+	X(down_gives_up_dcodes, "a DIP that is down keeps its Dcodes")                             \
+	X(heed_below_min_up, "with fewer DIPs up than min_up all are used")                        \
+	X(forget_verdicts, "a verdict is on disk with the publish that heeds it")                  \
 	X(ignore_clashes, "flows with equal hashes go to the exact table")
 
 #ifdef CONCURY_FAULTS

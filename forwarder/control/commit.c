@@ -23,6 +23,8 @@ static int persist_fill(const struct vip_runtime *v, const struct vip_version *v
 					       .drain_deadline_s =
 						       deadline_to_wall(d->drain_deadline_ms),
 					       .health = d->use.health};
+		if (FAULT(forget_verdicts))
+			dips[i].health.verdict = VERDICT_UP;
 	}
 	const struct othello *pins = &version->view->pins;
 	*out = (struct persist_vip){
@@ -116,7 +118,7 @@ static int commit(struct control *c, const struct batch *b, bool late, struct er
 /* Without VIPs: only what is stale is deleted. */
 int commit_batch(struct control *c, const struct batch *b, struct error *err)
 {
-	return commit(c, b, false, err);
+	return b->unstored ? 0 : commit(c, b, false, err);
 }
 
 /* Exact entries made by the publish itself must be on disk before anyone is told of it. */
@@ -141,7 +143,7 @@ void commit_late(struct control *c, struct batch *b)
 		}
 		any = true;
 	}
-	if (any && commit(c, b, true, &err))
+	if (any && !b->unstored && commit(c, b, true, &err))
 		log_warning("control", "late pins are not on disk until the next publish (%s)",
 			    err.message);
 }

@@ -128,6 +128,7 @@ struct batch_vip {
 /** Changes that are planned, committed and published together. */
 struct batch {
 	bool dry;
+	bool unstored; /* published although it cannot be written */
 	unsigned n, cap;
 	struct batch_vip *vips;
 	unsigned n_log;

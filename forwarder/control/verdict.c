@@ -112,7 +112,8 @@ void health_decide(const struct control *c, const struct vip_runtime *v, struct 
 		if (until_ms && until_ms < next->health_due_ms)
 			next->health_due_ms = until_ms;
 	}
-	next->min_up_missed = conf->type != HEALTH_NONE && too_few_up(next);
+	next->min_up_missed =
+		conf->type != HEALTH_NONE && too_few_up(next) && !FAULT(heed_below_min_up);
 	for (unsigned i = 0; i < next->n_dips; i++) {
 		struct dip_version *d = &next->dips[i];
 		const struct dip_version *was = find_by_uid(v->now, d);
@@ -130,6 +131,8 @@ void health_decide(const struct control *c, const struct vip_runtime *v, struct 
 		d->use.weight =
 			dip_version_weight(next, d) *
 			ramp_step(&d->use, conf->slow_start_s, now_ms, &next->health_due_ms);
+		if (FAULT(down_gives_up_dcodes) && !d->use.up)
+			d->use.weight = 0;
 	}
 }
 
@@ -304,19 +307,6 @@ void control_set_health(struct control *c, const struct health_report *list, uns
 
 /* --- publishing ----------------------------------------------------------------------------- */
 
-static void nothing_submit(void *ctx, const struct persist_txn *txn)
-{
-	(void)ctx;
-	(void)txn;
-}
-
-static int nothing_poll(void *ctx, struct error *err)
-{
-	(void)ctx;
-	(void)err;
-	return 1;
-}
-
 static int collect(struct control *c, struct batch *b, uint64_t now_ms)
 {
 	int rc = 0;
@@ -335,15 +325,10 @@ static int collect(struct control *c, struct batch *b, uint64_t now_ms)
 
 static int publish(struct control *c, bool persist, struct error *err)
 {
-	struct persist real = c->conf.persist;
-	struct batch b = {0};
+	struct batch b = {.unstored = !persist};
 	int rc = collect(c, &b, clock_now_ms());
 
-	if (!persist)
-		c->conf.persist = (struct persist){
-			.submit = nothing_submit, .poll = nothing_poll, .done_fd = -1};
 	rc = rc ? error_set(err, rc, "out of memory") : control_publish(c, &b, err);
-	c->conf.persist = real;
 	batch_destroy(c, &b);
 	return rc;
 }

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "control/agents.h"
 #include "control/internal.h"
 #include "tests/unit/prng.h"
 #include "tests/unit/world.h"
@@ -507,6 +508,51 @@ START_TEST(a_full_disk_keeps_no_dead_dip_in_use)
 }
 END_TEST
 
+static enum control_status bound;
+
+static int put_no_agent(void *ctx, const struct persist_agent *a, struct error *err)
+{
+	(void)ctx;
+	(void)a;
+	return error_set(err, -ENOSPC, "no space");
+}
+
+static void bind_agent(struct control *c, void *arg)
+{
+	const uint8_t token[32] = {1};
+	struct error err;
+	bool created;
+
+	(void)arg;
+	bound = control_agent_put(c, "a", "web", "b1", token, &created, &err);
+}
+
+/* Asked for when the commit fails, and answered by the publish that does without it. */
+static void bind_soon(struct world *world)
+{
+	static struct queued_call call;
+
+	world->on_submit = NULL;
+	call = (struct queued_call){.fn = bind_agent, .next = world->control->calls};
+	world->control->calls = &call;
+}
+
+START_TEST(nobody_else_does_without_the_disk)
+{
+	start(1, 0);
+	w->control->conf.persist.put_agent = put_no_agent;
+	world_tcp(w, 0, 1, FRAMES_SYN, 0); /* a plan breathes between flows */
+	world_settle(w);
+	bound = CONTROL_FAILED;
+	w->fail_commit = ENOSPC;
+	w->on_submit = bind_soon;
+	say_and_wait(2, VERDICT_DOWN);
+	ck_assert_int_eq(info(2).state, DIP_DOWN);
+	ck_assert_int_eq(bound, CONTROL_NO_STORAGE);
+	end();
+}
+END_TEST
+
 START_TEST(during_the_hold_dips_go_down_but_not_up)
 {
 	start(1, 0);
@@ -596,6 +642,7 @@ int main(void)
 	tcase_add_test(tc, without_checks_an_override_is_the_only_judge);
 	tcase_add_test(tc, a_restart_does_not_start_from_all_up);
 	tcase_add_test(tc, a_full_disk_keeps_no_dead_dip_in_use);
+	tcase_add_test(tc, nobody_else_does_without_the_disk);
 	tcase_add_test(tc, during_the_hold_dips_go_down_but_not_up);
 	tcase_add_test(tc, health_survives_changes_of_the_configuration);
 	tcase_add_test(tc, the_list_is_what_there_is_to_check);
