@@ -101,7 +101,13 @@ static bool held(const struct model_flow *f, uint64_t now_ms, uint64_t epoch,
 	return (!f->unlearned && !f->unknown) || epoch == f->epoch;
 }
 
-/* True if the view's word that the flow's DIP cannot be used is one that an operator allowed. */
+static bool may_be_down(const struct model *m, uint16_t dip)
+{
+	return m->dips[dip].may_be_down || m->down_by_health(m->ctx, dip);
+}
+
+/* True if the view's word that the flow's DIP cannot be used is one that an operator, or the DIP's
+ * health, allowed. */
 static bool dip_lost(struct model *m, const struct model_flow *f, const struct vip_view *v)
 {
 	uint16_t index = model_dip_index(v, f->dip);
@@ -113,7 +119,7 @@ static bool dip_lost(struct model *m, const struct model_flow *f, const struct v
 			      (long long)(d->may_go_s - box_time_s()));
 		return true;
 	}
-	if (!v->dips[index].usable && !d->may_be_down)
+	if (!v->dips[index].usable && !may_be_down(m, f->dip))
 		wrong(m, f, "its DIP %u is down, and nobody asked for it", f->dip);
 	return !v->dips[index].usable;
 }
@@ -201,7 +207,7 @@ void model_dropped(struct model *m, struct model_flow *f, enum segment segment,
 	if (f->agent_ended && timeout_ms(phase, conf) < timeout_ms(f->phase_before, conf))
 		f->phase_before = phase;
 	f->hidden = true;
-	f->unsure |= d->may_be_down || d->may_go_s <= box_time_s();
+	f->unsure |= may_be_down(m, f->dip) || d->may_go_s <= box_time_s();
 }
 
 void model_published(struct model *m, struct model_flow *f, const struct snapshot *s,

@@ -1,7 +1,7 @@
 /* The oracle: what the promise says of each flow, from what was sent where, and from what operators asked
  * for. It knows nothing of how control keeps the promise; it looks into the forwarder only for what
- * releases a flow from it: a DIP that the published snapshot calls unusable (and an operator allowed to
- * be), a record that was lost, a flow that was forgotten for lack of room. */
+ * releases a flow from it: a DIP that the published snapshot calls unusable (and an operator or its
+ * health allowed to be), a record that was lost, a flow that was forgotten for lack of room. */
 #pragma once
 
 #include "control/flows.h"
@@ -54,6 +54,9 @@ struct model_flow {
 };
 
 struct model {
+	/* The DIP may be down by what control was told of its health. */
+	bool (*down_by_health)(void *ctx, uint16_t dip);
+	void *ctx;
 	struct model_dip dips[65536];
 	unsigned n_checks;
 	char fault[256]; /* the first violation in words; empty = none */

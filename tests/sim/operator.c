@@ -41,6 +41,7 @@ void operator_init(struct sim *s)
 		v->conf.idle_closing_s = 20 + prng_below(&s->random, 40);
 		v->conf.idle_udp_s = 8 + prng_below(&s->random, 50);
 		v->may_go_s = MODEL_NEVER;
+		verdicts_draw(s, v);
 	}
 	s->next_dip = 1;
 }
@@ -66,6 +67,7 @@ static void submit(struct sim *s, struct sim_request *q)
 {
 	sim_event(s, "request: op %ld of VIP %ld, DIP %ld (force %ld)", q->r.op, q->vip,
 		  q->dip ? q->dip->number : 0, q->r.force);
+	s->vips[q->vip].n_edits++;
 	control_change_async(s->box->control, &q->r, &q->done);
 }
 
@@ -87,6 +89,8 @@ static void ask_vip(struct sim *s, unsigned vip)
 			v->conf.on_learn_overflow = !v->conf.on_learn_overflow;
 		q->r.vip_edit.conf = v->conf;
 		q->r.vip_edit.members = UINT32_MAX;
+		if (v->conf.health.type != HEALTH_NONE)
+			q->r.vip_edit.members |= HEALTH_M_ALL;
 	}
 	submit(s, q);
 }
@@ -110,6 +114,7 @@ static void ask_put_dip(struct sim *s, unsigned vip, struct sim_dip *d)
 	q->before = *d;
 	*d = (struct sim_dip){.number = s->next_dip++}; /* one that drains goes on by itself */
 	q->dip = d;
+	verdicts_new_dip(s, vip, d->number);
 	d->busy = true;
 	d->weight = prng_below(&s->random, 8);
 	snprintf(q->r.dip, sizeof(q->r.dip), "d%u", d->number);
@@ -222,6 +227,8 @@ static void answer_dip(struct sim *s, struct sim_request *q, bool done)
 	if (!done) {
 		bool gone = q->r.status == CONTROL_NOT_FOUND;
 		*d = gone ? (struct sim_dip){0} : q->before;
+		if (!gone && q->r.op == OP_DIP_PATCH)
+			m->may_be_down = d->down;
 		return;
 	}
 	d->busy = false;
@@ -336,6 +343,7 @@ static void resync_vip(struct sim *s, struct sim_vip *v)
 		if (!info->deleting)
 			v->may_go_s = MODEL_NEVER;
 	}
+	v->n_edits++;
 	v->exists = n != 0;
 	v->deleting = n && info->deleting;
 	v->busy = false;
@@ -347,5 +355,6 @@ void operator_resync(struct sim *s)
 	transaction_resync(s);
 	for (unsigned i = 0; i < SIM_VIPS; i++)
 		resync_vip(s, &s->vips[i]);
+	verdicts_resync(s);
 	s->resync = false;
 }

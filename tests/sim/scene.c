@@ -25,6 +25,8 @@ void scene_open(struct scene *s, unsigned n_workers, uint64_t n_flows, enum vip_
 	else
 		vip_conf_defaults(&r.vip_edit.conf);
 	r.vip_edit.members = UINT32_MAX;
+	if (conf && conf->health.type != HEALTH_NONE)
+		r.vip_edit.members |= HEALTH_M_ALL;
 	if (!conf || !conf->match.protocol)
 		r.vip_edit.conf.match.port = 80;
 	r.vip_edit.conf.match.address = frames_ip(WORLD_VIP_ADDRESS);

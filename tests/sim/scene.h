@@ -63,7 +63,10 @@ void scene_evict(struct scene *s);
 	X(20, equal_hashes, ignore_clashes)                                                        \
 	X(21, kill_after_reboot, kill_ends_hold)                                                   \
 	X(22, two_workers_tell, older_record_counts)                                               \
-	X(23, list_sent_again, redate_list)
+	X(23, list_sent_again, redate_list)                                                        \
+	X(24, health_flap, down_gives_up_dcodes)                                                   \
+	X(25, all_checks_fail, heed_below_min_up)                                                  \
+	X(26, verdict_over_kill, forget_verdicts)
 
 #define SCENARIO_PROTOTYPE(number, name, fault) void scenario_##name(void);
 SCENARIOS(SCENARIO_PROTOTYPE)

@@ -41,6 +41,7 @@ struct outcome {
 	uint64_t seed, packets, steps, checks, held, moved, dropped;
 	uint64_t drops[N_DROP_REASONS];
 	unsigned reports, ended, spared, transactions;
+	uint64_t verdicts, overrides, health_checks, dcode_checks;
 	unsigned publishes, kills, reboots, answered, refused;
 	char fault[256];
 };
@@ -88,6 +89,10 @@ static void run(const struct options *o, uint64_t seed, struct outcome *out)
 	out->ended = s->backends->n_ended;
 	out->transactions = (unsigned)s->n_transactions;
 	out->spared = s->backends->n_spared;
+	out->verdicts = s->n_verdicts;
+	out->overrides = s->n_overrides;
+	out->health_checks = s->n_health_checks;
+	out->dcode_checks = s->n_dcode_checks;
 	memcpy(out->drops, s->n_drops, sizeof(out->drops));
 	sim_free(s);
 }
@@ -138,6 +143,10 @@ static void add(struct outcome *sum, const struct outcome *o)
 	sum->ended += o->ended;
 	sum->transactions += o->transactions;
 	sum->spared += o->spared;
+	sum->verdicts += o->verdicts;
+	sum->overrides += o->overrides;
+	sum->health_checks += o->health_checks;
+	sum->dcode_checks += o->dcode_checks;
 	for (int i = 0; i < N_DROP_REASONS; i++)
 		sum->drops[i] += o->drops[i];
 	sum->publishes += o->publishes;
@@ -168,6 +177,10 @@ static void print_sum(const struct outcome *s, uint64_t n, double seconds)
 	printf("  %u reports of agents applied: %u ends, %u of connections that were not to end\n",
 	       s->reports, s->ended, s->spared);
 	printf("  %u transactions and dry runs\n", s->transactions);
+	printf("  %lu changes of verdicts, %lu overrides; VIPs whose DIPs were all as they must be "
+	       "%lu, with the Dcodes of a time before %lu\n",
+	       (unsigned long)s->verdicts, (unsigned long)s->overrides,
+	       (unsigned long)s->health_checks, (unsigned long)s->dcode_checks);
 	printf("  drops, each foreseen:");
 	for (int i = 0; i < N_DROP_REASONS; i++)
 		printf(" %s %lu", drop_reason_name[i], (unsigned long)s->drops[i]);
@@ -282,9 +295,10 @@ static bool run_and_say(const struct options *o)
 
 int main(int argc, char **argv)
 {
-	static const enum fault hunts[] = {FAULT_skip_ring_drain, FAULT_swap_unparked,
-					   FAULT_skip_accident_check, FAULT_lose_late_flows,
-					   FAULT_persist_after_publish};
+	static const enum fault hunts[] = {FAULT_skip_ring_drain,	FAULT_swap_unparked,
+					   FAULT_skip_accident_check,	FAULT_lose_late_flows,
+					   FAULT_persist_after_publish, FAULT_heed_below_min_up,
+					   FAULT_forget_verdicts};
 	struct options o = read_options(argc, argv);
 
 	log_set_level(LOG_ERROR);

@@ -14,6 +14,8 @@
 #define SIM_EDITS 4
 #define SIM_INDEXES 64 /* DIP indexes of a VIP that are looked at */
 #define SIM_UIDS 4096
+#define SIM_HOMES 8
+#define SIM_TARGETS 128 /* DIPs that are checked */
 #define SIM_PORT 1024 /* of the first tuple's client */
 
 /** A DIP as operators know it. */
@@ -33,6 +35,50 @@ struct sim_vip {
 	uint32_t uid; /* in the last snapshot that had it */
 	int64_t may_go_s;
 	struct sim_dip dips[SIM_DIPS];
+	uint64_t n_edits;
+	/* whose its Dcodes are, by which of its DIPs are up, as long as nobody edits it */
+	struct sim_homes {
+		uint64_t up, homes;
+	} homes[SIM_HOMES];
+	uint64_t homes_of, homes_up; /* of which DIPs and edits; the last ones that were up */
+	unsigned n_homes;
+};
+
+/** What control was told of a DIP's health, by DIP number. Sets are bits by value. */
+struct sim_health {
+	uint8_t vip;
+	uint8_t verdict;   /* the last one */
+	uint8_t verdicts;  /* that views from now on may be made of */
+	uint8_t stored;    /* that may be on disk ... */
+	bool unstored;     /* ... and stay there: it has failed since */
+	uint8_t overrides; /* as verdicts */
+	uint64_t ends_after_ms, ended_by_ms; /* the override; 0 = it does not */
+	uint8_t ending; /* overrides that end by themselves, and may be on disk until one is written */
+};
+
+/** A DIP that is checked, as whoever checks it knows it. */
+struct sim_target {
+	struct health_report report;
+	uint16_t number;
+};
+
+/** What checks find next. */
+struct sim_checks {
+	struct queued_call call;
+	unsigned n;
+	struct sim_target list[SIM_TARGETS];
+	bool look;                   /* which DIPs there are now */
+	unsigned one;                /* that it is about, ... */
+	uint32_t vip_uid;            /* ... or all of this VIP */
+	enum health_verdict verdict; /* VERDICT_UNKNOWN: one or the other, each its own */
+};
+
+/** An override under way. */
+struct sim_override {
+	bool used, done;
+	uint16_t number;
+	struct sim_health before;
+	struct health_request r;
 };
 
 /** A connection that a client may have, or a datagram flow. */
@@ -105,7 +151,7 @@ struct sim_change {
 
 struct sim_mood { /* how often what happens, of 10,000 steps; drawn for each run */
 	unsigned clients, control, worker, request, tick, leap, kill, reboot, disk, hops, audit,
-		agents, wall;
+		agents, wall, health;
 };
 
 struct sim {
@@ -126,6 +172,9 @@ struct sim {
 	struct sim_lane lanes[BOX_WORKERS_MAX];
 	struct sim_request requests[SIM_REQUESTS];
 	struct sim_change change;
+	struct sim_health healths[65536];
+	struct sim_checks checks;
+	struct sim_override override;
 	uint16_t next_packet, next_dip;
 	unsigned lane_salt; /* which worker gets which tuple */
 	/* while the process lives: to a DIP, by its number, and to a VIP, by its uid */
@@ -144,6 +193,7 @@ struct sim {
 	unsigned n_kills, n_reboots, n_answered, n_refused, n_publishes, n_dropped; /* n_publishes: also the epoch */
 	uint64_t n_drops[N_DROP_REASONS];
 	uint64_t n_counter_checks, n_transactions;
+	uint64_t n_verdicts, n_overrides, n_health_checks, n_dcode_checks;
 	bool trace; /* print what happens at once */
 	struct sim_event {
 		uint64_t step;
@@ -206,6 +256,24 @@ void transaction_ask(struct sim *s);
 void transaction_answer(struct sim *s);
 /** A new process answers: is all of it there, or nothing? */
 void transaction_resync(struct sim *s);
+
+/* verdicts.c */
+/** How a VIP is checked, if it is. */
+void verdicts_draw(struct sim *s, struct sim_vip *v);
+void verdicts_new_dip(struct sim *s, unsigned vip, uint16_t number);
+/** Checks find something, or somebody overrides them. */
+void verdicts_step(struct sim *s);
+/** Take the answer to an override, if it came. */
+void verdicts_answers(struct sim *s);
+/** Where control has heeded all that it was told: is it so? end: it must have. */
+void verdicts_check(struct sim *s, bool end);
+/** struct model.down_by_health; ctx: the sim. */
+bool verdicts_may_be_down(void *ctx, uint16_t number);
+/** From now on commits fail. */
+void verdicts_disk_fails(struct sim *s);
+void verdicts_killed(struct sim *s);
+/** A new process answers: has it what was written? */
+void verdicts_resync(struct sim *s);
 
 /* operator.c */
 void operator_init(struct sim *s);

@@ -165,6 +165,8 @@ static void run_control(struct sim *s)
 	}
 	sim_check_published(s);
 	operator_answers(s);
+	verdicts_answers(s);
+	verdicts_check(s, false);
 	counters_ask(s);
 }
 
@@ -196,6 +198,11 @@ static void kill_process(struct sim *s, bool reboot)
 {
 	struct box *b = s->box;
 
+	/* What it is told last it may have heard, or heeded, or not. */
+	if (s->mood.health && sim_chance(s, 2)) {
+		verdicts_step(s);
+		run_control(s);
+	}
 	sim_event(s, reboot ? "the machine reboots" : "the process is killed", 0, 0, 0, 0);
 	if (b->control && b->control->stats.violations_total)
 		sim_wrong(s, "the forwarder itself counts a violation");
@@ -205,6 +212,7 @@ static void kill_process(struct sim *s, bool reboot)
 	exits_killed(s, reboot);
 	operator_killed(s);
 	counters_killed(s);
+	verdicts_killed(s);
 	backends_killed(s->backends);
 	if (sim_chance(s, 3))
 		box_advance_ms(prng_below(&s->random, 60000));
@@ -221,6 +229,8 @@ static void set_disk(struct sim *s)
 
 	s->box->fail_commits = errors[prng_below(&s->random, ARRAY_LEN(errors))];
 	s->box->polls_max = prng_below(&s->random, 8);
+	if (s->box->fail_commits)
+		verdicts_disk_fails(s);
 	sim_event(s, "the disk: error %ld, at most %ld polls", s->box->fail_commits,
 		  s->box->polls_max, 0, 0);
 }
@@ -271,6 +281,8 @@ bool sim_step(struct sim *s)
 		backends_step(s->backends);
 	else if ((dice -= m->agents) < m->wall)
 		step_wall(s);
+	else if ((dice -= m->wall) < m->health)
+		verdicts_step(s);
 	else
 		run_worker(s, prng_below(&s->random, s->box->n_workers), draw_fuel(s));
 	if (s->model->fault[0])
@@ -295,7 +307,8 @@ static void draw_mood(struct sim *s)
 				    .hops = sim_chance(s, 2) ? 0 : prng_below(r, 20),
 				    .audit = 1 + prng_below(r, 20),
 				    .agents = sim_chance(s, 3) ? 0 : 400 + prng_below(r, 1200),
-				    .wall = sim_chance(s, 2) ? 0 : prng_below(r, 8)};
+				    .wall = sim_chance(s, 2) ? 0 : prng_below(r, 8),
+				    .health = sim_chance(s, 3) ? 0 : 20 + prng_below(r, 200)};
 	s->burst_max = sim_chance(s, 4) ? 2 : 1 + prng_below(r, 24);
 	s->box->n_workers = 1 + prng_below(r, BOX_WORKERS_MAX);
 	s->odd_share = 8 + prng_below(r, 40);
@@ -326,6 +339,8 @@ struct sim *sim_new(uint64_t seed)
 	s->model = malloc(sizeof(*s->model));
 	assert(s->model);
 	model_init(s->model);
+	s->model->down_by_health = verdicts_may_be_down;
+	s->model->ctx = s;
 	s->box = box_new(seed);
 	draw_mood(s);
 	narrow_hashes(s);
@@ -339,11 +354,14 @@ struct sim *sim_new(uint64_t seed)
 
 void sim_end(struct sim *s)
 {
-	for (unsigned i = 0; i < 200 && !s->fault[0]; i++) {
+	for (unsigned i = 0; (i < 200 || !s->box->at_rest) && !s->fault[0]; i++) {
+		if (s->mood.health && i < 150)
+			box_advance_ms(1000); /* publishes keep a distance */
 		run_control(s);
 		for (unsigned w = 0; w < s->box->n_workers; w++)
 			run_worker(s, w, 1000);
 	}
+	verdicts_check(s, true);
 	if (s->box->control->stats.violations_total)
 		sim_wrong(s, "the forwarder itself counts a violation");
 	if (!s->fault[0])

@@ -48,6 +48,7 @@ void transaction_ask(struct sim *s)
 			continue;
 		d->busy = true;
 		x->vips[x->n] = vip;
+		s->vips[vip].n_edits++;
 		x->dips[x->n] = d;
 		x->weights[x->n] =
 			(d->weight + 1 + prng_below(&s->random, 7)) % 8; /* another one */
