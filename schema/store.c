@@ -1,6 +1,8 @@
 /* The store's thread: it takes one transaction at a time, commits it, and only when nobody waits
  * any more folds the log into the file, so that a checkpoint does not stand in the way of a
- * publish. A log that has grown large is folded at once.
+ * publish. A log that has grown large is folded at once, and so is one for which the disk gets
+ * small, and then it is emptied: the file may have to grow by what is in the log, and once the log
+ * has taken the last room itself nothing could ever be folded or written again.
  *
  * After a failed commit the log is emptied at once: if its last fsync failed, the frames of the
  * transaction that was rolled back may have reached the disk, and a crash before the next commit
@@ -73,7 +75,7 @@ static bool wait_for_work(struct store *s)
 
 static void checkpoint(struct store *s)
 {
-	store_db_checkpoint(&s->db, s->failed);
+	store_db_checkpoint(&s->db, s->failed || store_db_short_of_room(&s->db));
 	s->failed = false;
 }
 
@@ -134,7 +136,8 @@ static void *store_main(void *arg)
 			write_aside(s);
 		else if (work)
 			break; /* stop */
-		if (!work || s->failed || s->db.wal_frames > CHECKPOINT_FRAMES) {
+		if (!work || s->failed || s->db.wal_frames > CHECKPOINT_FRAMES ||
+		    store_db_short_of_room(&s->db)) {
 			pthread_mutex_unlock(&s->lock);
 			checkpoint(s);
 			pthread_mutex_lock(&s->lock);

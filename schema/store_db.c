@@ -19,12 +19,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/entropy.h"
 #include "base/log.h"
 #include "schema/migrations.h"
 
+#define PAGE_SIZE_TEXT "16384"
+#define PAGE_SIZE 16384u
 #define APPLICATION_ID 0x436f6e63 /* "Conc" */
 
 static int error_code(sqlite3 *db, int rc)
@@ -160,7 +163,7 @@ static int make_aside(const char *path, const char *aside, struct error *err)
 	close(fd);
 	rc = store_db_connect(&d, aside, err);
 	if (rc == 0)
-		rc = exec(&d, "PRAGMA page_size = 16384", "make it", err);
+		rc = exec(&d, "PRAGMA page_size = " PAGE_SIZE_TEXT, "make it", err);
 	if (rc == 0)
 		rc = migrate(&d, 0, err);
 	sqlite3_close(d.db);
@@ -428,15 +431,26 @@ void store_db_close(struct store_db *d)
 	memset(d, 0, sizeof(*d));
 }
 
+bool store_db_short_of_room(const struct store_db *d)
+{
+	struct statvfs disk;
+
+	return d->wal_frames && statvfs(d->path, &disk) == 0 &&
+	       (uint64_t)disk.f_bavail * disk.f_frsize / 2 < (uint64_t)d->wal_frames * PAGE_SIZE;
+}
+
 void store_db_checkpoint(struct store_db *d, bool truncate)
 {
+	static struct log_limit limit = {.interval_ms = 10000, .burst = 1};
+	uint64_t suppressed;
+
 	if (d->read_only)
 		return;
 	int rc = sqlite3_wal_checkpoint_v2(
 		d->db, NULL, truncate ? SQLITE_CHECKPOINT_TRUNCATE : SQLITE_CHECKPOINT_PASSIVE,
 		NULL, NULL);
 
-	if (rc != SQLITE_OK)
+	if (rc != SQLITE_OK && log_limit_pass(&limit, &suppressed))
 		log_warning("store", "%s: cannot fold the log into the file: %s", d->path,
 			    sqlite3_errmsg(d->db));
 	d->wal_frames = 0;

@@ -92,6 +92,9 @@ MUST_CHECK int store_run_aside(struct store *s, store_write write, const void *a
 /** The database, for the thread that opened it, before the first write. */
 struct store_db *store_db_of(struct store *s);
 
+/** There is less room on the disk than twice what the log holds: folding it must not wait. */
+bool store_db_short_of_room(const struct store_db *d);
+
 /** Fold the log into the file; empty it too if truncate. Best effort: a failure is logged and the log
  *  goes on. */
 void store_db_checkpoint(struct store_db *d, bool truncate);

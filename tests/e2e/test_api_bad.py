@@ -129,7 +129,7 @@ def methods():
 
 
 def queries():
-    for url in ("/v1/vips?limit=5", "/v1/status?x", f"{VIP}?force=true", f"{VIP}/dips?x=1"):
+    for url in ("/v1/vips?limit=0", "/v1/vips?limits=5", "/v1/status?limit=5", "/v1/status?x", f"{VIP}?force=true", f"{VIP}/dips?x=1"):
         yield "GET", url, None, 400, None
     for query in ("force=yes", "force=1", "force=", "force", "force=TRUE", "force=true&force=true",
                   "cut=true", "force=%zz", "=true"):
