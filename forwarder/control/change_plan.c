@@ -5,14 +5,6 @@
 
 #include "control/internal.h"
 
-static struct plan_dip *find_dip(struct plan_info *out, const char *id)
-{
-	for (unsigned i = 0; i < out->n_dips; i++)
-		if (strcmp(out->dips[i].id, id) == 0)
-			return &out->dips[i];
-	return NULL;
-}
-
 static void fill_dips_after(const struct vip_version *next, const uint32_t *counts,
 			    struct plan_info *out)
 {
@@ -24,16 +16,21 @@ static void fill_dips_after(const struct vip_version *next, const uint32_t *coun
 	}
 }
 
+/* Both lists have the order of ids: one pass, since control's thread has no time to search. */
 static void fill_dips_before(const struct vip_version *now, const uint32_t *counts,
 			     struct plan_info *out)
 {
+	unsigned n_after = out->n_dips, k = 0;
+
 	for (unsigned i = 0; i < now->n_dips; i++) {
-		struct plan_dip *d = find_dip(out, now->dips[i].conf.id);
-		if (!d) {
-			d = &out->dips[out->n_dips++];
-			memcpy(d->id, now->dips[i].conf.id, sizeof(d->id));
-			d->removed = true;
-		}
+		const char *id = now->dips[i].conf.id;
+		while (k < n_after && strcmp(out->dips[k].id, id) < 0)
+			k++;
+		bool stays = k < n_after && strcmp(out->dips[k].id, id) == 0;
+		struct plan_dip *d = &out->dips[stays ? k : out->n_dips++];
+		if (!stays)
+			memcpy(d->id, id, sizeof(d->id));
+		d->removed = !stays;
 		d->created = false;
 		d->dcodes_before = counts[now->dips[i].index];
 	}
