@@ -105,16 +105,36 @@ static const char *take_line(char *line, struct auth_file *f)
 	return NULL;
 }
 
+/* The next line without its end; false at the end of the file. *fault: it can be none. */
+static bool next_line(FILE *in, char line[LINE_LEN], const char **fault)
+{
+	size_t n = 0;
+	int c;
+
+	*fault = NULL;
+	while ((c = getc(in)) != EOF && c != '\n') {
+		if (c == '\0')
+			*fault = "a NUL: it is not a text";
+		else if (n == LINE_LEN - 1)
+			*fault = "the line is too long";
+		else
+			line[n++] = (char)c;
+	}
+	line[n] = '\0';
+	return c != EOF || n || *fault;
+}
+
 static int read_lines(FILE *in, const char *path, struct auth_file *f, struct error *err)
 {
+	const char *fault;
 	char line[LINE_LEN];
 	unsigned number = 0;
 	int rc = 0;
 
-	while (!rc && fgets(line, sizeof(line), in)) {
+	while (!rc && next_line(in, line, &fault)) {
 		number++;
-		const char *fault = strlen(line) == sizeof(line) - 1 ? "the line is too long"
-								     : take_line(line, f);
+		if (!fault)
+			fault = take_line(line, f);
 		if (fault)
 			rc = error_set(err, -EINVAL, "--token-file %s, line %u: %s", path, number,
 				       fault);

@@ -390,6 +390,27 @@ START_TEST(long_files)
 }
 END_TEST
 
+/* What a crash has left of a file's end, or of all of it, is not an empty file. */
+START_TEST(zeros_are_no_lines)
+{
+	static const char zeros[4096], line[] = "read plain " FILE_TOKEN "\n";
+	struct error err;
+
+	make_auth(false, line);
+	for (unsigned with_line = 0; with_line < 2; with_line++) {
+		FILE *f = fopen(file, "we");
+		ck_assert_ptr_nonnull(f);
+		if (with_line)
+			fputs(line, f);
+		ck_assert_uint_eq(fwrite(zeros, 1, sizeof(zeros), f), sizeof(zeros));
+		fclose(f);
+		ck_assert_int_eq(auth_reload(api.auth, &err), -EINVAL);
+		ck_assert_msg(strstr(err.message, "NUL") != NULL, "%s", err.message);
+		expect(&far, "Bearer " FILE_TOKEN, ROLE_READ, "plain");
+	}
+}
+END_TEST
+
 /* --- changes -------------------------------------------------------------------------------------
  */
 
@@ -601,6 +622,7 @@ int main(void)
 	tcase_add_test(tc, file_of_tokens);
 	tcase_add_test(tc, bad_files_are_refused_and_change_nothing);
 	tcase_add_test(tc, long_files);
+	tcase_add_test(tc, zeros_are_no_lines);
 	tcase_add_test(tc, changes_count_at_once);
 	tcase_add_test(tc, file_and_database_keep_apart);
 	tcase_add_test(tc, there_is_a_most);
