@@ -99,7 +99,8 @@ void health_decide(const struct control *c, const struct vip_runtime *v, struct 
 {
 	bool published = v->now && v->now->view;
 	uint64_t now_ms = clock_now_ms();
-	/* Bringing a DIP up moves flows that are not known yet: that waits. */
+	/* Bringing a DIP up moves flows that are not known yet: that waits, unless it was asked
+	 * for. */
 	bool held = v->held && published && now_ms < c->hold_until_ms;
 	const struct health_conf *conf = &next->conf.health;
 
@@ -122,7 +123,8 @@ void health_decide(const struct control *c, const struct vip_runtime *v, struct 
 
 		d->use.up =
 			d->conf.admin_state == ADMIN_UP && (counts_as_up(next, &d->use) || ignored);
-		if (held && was_down && !ignored && d->conf.admin_state == was->conf.admin_state)
+		if (held && was_down && !ignored && d->use.health.override != OVERRIDE_UP &&
+		    d->conf.admin_state == was->conf.admin_state)
 			d->use.up = false;
 		if (!d->use.up || !was || conf->slow_start_s == 0)
 			d->use.ramp_from_ms = 0;

@@ -207,7 +207,9 @@ void verdicts_answers(struct sim *s)
 	if (x->r.status == CONTROL_FAILED && !strstr(x->r.detail, "told to fail"))
 		sim_wrong(s, "an override failed: %s", x->r.detail);
 	if (x->r.status == CONTROL_OK) {
-		h->overrides = bit(x->r.state);
+		/* Without it a DIP comes up, which waits for the end of a start-up hold. */
+		if (x->r.state != OVERRIDE_NONE)
+			h->overrides = bit(x->r.state);
 		h->ended_by_ms = x->r.ttl_s ? box_now_ms() + x->r.ttl_s * 1000ull + 1 : UINT64_MAX;
 		h->ending = x->r.ttl_s ? bit(x->r.state) : 0;
 		if (!x->r.ttl_s)

@@ -96,10 +96,14 @@ static void say_and_wait(unsigned last, enum health_verdict verdict)
 	pass(200);
 }
 
-static enum control_status override(unsigned last, enum health_override state, uint32_t ttl_s)
+static enum control_status override_in_hold(unsigned last, enum health_override state,
+					    uint32_t ttl_s, bool override_hold)
 {
-	struct health_request r = {
-		.state = state, .ttl_s = ttl_s, .vip = "web", .reason = "because"};
+	struct health_request r = {.state = state,
+				   .ttl_s = ttl_s,
+				   .vip = "web",
+				   .override_hold = override_hold,
+				   .reason = "because"};
 	bool done;
 
 	snprintf(r.dip, sizeof(r.dip), "b%u", last);
@@ -108,6 +112,11 @@ static enum control_status override(unsigned last, enum health_override state, u
 		control_step(w->control);
 	ck_assert(done);
 	return (enum control_status)r.status;
+}
+
+static enum control_status override(unsigned last, enum health_override state, uint32_t ttl_s)
+{
+	return override_in_hold(last, state, ttl_s, false);
 }
 
 /* --- verdicts ------------------------------------------------------------------------------- */
@@ -565,6 +574,10 @@ START_TEST(during_the_hold_dips_go_down_but_not_up)
 	ck_assert_int_eq(info(3).state, DIP_DOWN);
 	ck_assert_int_eq(override(4, OVERRIDE_DOWN, 0), CONTROL_UNAVAILABLE);
 	ck_assert_int_eq(info(4).state, DIP_UP);
+	/* Who says that it is to be so all the same is not answered OK for nothing. */
+	ck_assert_int_eq(override_in_hold(3, OVERRIDE_UP, 0, true), CONTROL_OK);
+	ck_assert_int_eq(info(3).state, DIP_UP);
+	ck_assert_int_eq(info(2).state, DIP_DOWN);
 	pass(5500);
 	ck_assert_int_eq(info(2).state, DIP_UP);
 	end();
