@@ -11,7 +11,7 @@ struct index_set {
 
 static bool index_set_has(const struct index_set *s, uint16_t index)
 {
-	return s->words[index / 64] >> (index % 64) & 1;
+	return index <= DIP_INDEX_MAX && s->words[index / 64] >> (index % 64) & 1;
 }
 
 static void index_set_add(struct index_set *s, uint16_t index)
@@ -48,7 +48,8 @@ static int check_dips(const struct persist_vip *v, const char *path, struct inde
 			return field_fault(v, path, d->conf.id, &errors, err);
 		if (d->uid == 0)
 			return fault(v, path, err, "a DIP without uid", d->uid);
-		if (d->index == DIP_NONE || index_set_has(indexes, d->index))
+		if (d->index == DIP_NONE || d->index > DIP_INDEX_MAX ||
+		    index_set_has(indexes, d->index))
 			return fault(v, path, err, "a DIP index of no DIP or of two", d->index);
 		index_set_add(indexes, d->index);
 	}

@@ -235,7 +235,7 @@ static void crash_child(int report)
 
 		v.seed = g;
 		v.n_pins = (uint32_t)(g * 7 % 900);
-		v.dips[0].index = (uint16_t)(1 + g % 65535);
+		v.dips[0].index = (uint16_t)(1 + g % DIP_INDEX_MAX);
 		for (uint32_t i = 0; i < v.n_pins; i++)
 			v.pins[i].dip = v.dips[0].index;
 		model_commit_ok(s, &txn);
@@ -277,7 +277,7 @@ START_TEST(test_crash)
 		ck_assert_uint_eq(state.n_vips, 1);
 		ck_assert_uint_eq(state.vips[0].seed, state.generation);
 		ck_assert_uint_eq(state.vips[0].n_pins, state.generation * 7 % 900);
-		ck_assert_uint_eq(state.vips[0].dips[0].index, 1 + state.generation % 65535);
+		ck_assert_uint_eq(state.vips[0].dips[0].index, 1 + state.generation % DIP_INDEX_MAX);
 		persist_state_free(&state);
 		store_close(s);
 	}
