@@ -65,7 +65,7 @@ MAN := $(addprefix $(BUILD)/man/,concuryctl.1 concuryd.8 concury-agent.8)
 .DELETE_ON_ERROR:
 .SECONDARY: # keep the object files of programs
 .PHONY: all help man deps deps-test unit demo demo-clean check layers asan tsan bench lint format clean \
-	unit-build bench-build sim-build sim soak experiment experiment-build
+	unit-build bench-build sim-build sim soak experiment experiment-build asan-build tsan-build
 
 all: $(BIN) $(AGENT) $(CTL) $(MAN) ## Build concuryd, concuryctl and concury-agent (build/bin/), man pages (build/man/)
 
@@ -219,12 +219,20 @@ check: deps-test ## Install what is missing, build, run all tests; last line 'N 
 layers: ## Prove that includes point down only
 	@tests/layers.sh
 
+ASAN := BUILD=build/asan OPT="-O1 -g" SANITIZE="-fsanitize=address,undefined -fno-sanitize-recover=all"
+TSAN := BUILD=build/tsan OPT="-O1 -g" SANITIZE="-fsanitize=thread"
+
 asan: ## Unit tests under AddressSanitizer and UndefinedBehaviorSanitizer
-	@$(MAKE) --no-print-directory BUILD=build/asan OPT="-O1 -g" \
-		SANITIZE="-fsanitize=address,undefined -fno-sanitize-recover=all" unit
+	@$(MAKE) --no-print-directory $(ASAN) unit
 
 tsan: ## Unit tests under ThreadSanitizer
-	@$(MAKE) --no-print-directory BUILD=build/tsan OPT="-O1 -g" SANITIZE="-fsanitize=thread" unit
+	@$(MAKE) --no-print-directory $(TSAN) unit
+
+asan-build:
+	@$(MAKE) --no-print-directory $(ASAN) unit-build
+
+tsan-build:
+	@$(MAKE) --no-print-directory $(TSAN) unit-build
 
 bench: bench-build ## Run all benches; prints tables, writes build/bench.json
 	@tests/bench/run.sh
