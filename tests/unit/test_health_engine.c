@@ -28,7 +28,7 @@ struct control {
 	struct health_target list[TARGETS_MAX];
 	unsigned n_reports[TARGETS_MAX + 1]; /* by uid, from 1 on */
 	struct health_report last[TARGETS_MAX + 1];
-	unsigned n_calls;
+	_Atomic unsigned n_calls;
 };
 
 static struct control control = {.mutex = PTHREAD_MUTEX_INITIALIZER};
