@@ -293,7 +293,10 @@ START_TEST(random_transactions_are_whole_or_not_at_all)
 		model_settle(&m);
 	}
 	printf("%u accepted, %u refused, %u planned\n", n_accepted, n_refused, n_planned);
-	ck_assert(n_accepted > 50 && n_refused > 50 && n_planned > 10);
+	/* Else the seed shows nothing. */
+	ck_assert_uint_gt(n_accepted, 10);
+	ck_assert_uint_gt(n_refused, 10);
+	ck_assert_uint_gt(n_planned, 0);
 	end();
 }
 END_TEST
