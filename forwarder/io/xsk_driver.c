@@ -48,22 +48,33 @@ static unsigned xsk_rx(struct port *port, unsigned q, struct frame *frames, unsi
 	return n;
 }
 
+/* For how many of n frames there is room: in the completion ring, which must take all that is out,
+ * and in the TX ring itself, of which the kernel may give a place back later than it shows the
+ * frame that stood there as sent. */
+static uint32_t tx_room(struct xsk_sock *s, uint32_t n)
+{
+	uint32_t room = xsk_prod_nb_free(&s->tx, n);
+
+	if (room > XSK_TX_SIZE - s->n_tx_out)
+		room = XSK_TX_SIZE - s->n_tx_out;
+	return n < room ? n : room;
+}
+
 static unsigned xsk_tx(struct port *port, unsigned iface, const struct frame *frames, unsigned n)
 {
 	struct xsk_port *p = self(port);
 	struct xsk_sock *s = &p->socks[p->tx_socks[iface]];
 	uint32_t at = 0;
 
-	if (s->n_tx_out + n > XSK_TX_SIZE) {
+	if (tx_room(s, n) < n) {
 		xsk_socket_kick(s);
 		xsk_socket_reap(s, &p->umem);
-		if (n > XSK_TX_SIZE - s->n_tx_out)
-			n = XSK_TX_SIZE - s->n_tx_out;
+		n = tx_room(s, n);
 	}
 	if (n == 0)
 		return 0;
 	uint32_t got = xsk_ring_prod__reserve(&s->tx, n, &at);
-	assert(got == n); /* the ring holds at most what is out */
+	assert(got == n);
 	for (unsigned i = 0; i < n; i++) {
 		uint64_t addr = (uint64_t)(frames[i].data - p->umem.area);
 

@@ -221,16 +221,22 @@ uint64_t xsk_socket_rx_lost(const struct xsk_sock *s)
 	return st.rx_dropped + st.rx_ring_full;
 }
 
+/* The kernel shows a frame in the RX ring before it gives the frame's place in the fill ring back,
+ * so the ring may have less room than the frames that we hold: the rest waits for the next round.
+ */
 void xsk_socket_refill(struct xsk_sock *s, struct umem *u)
 {
 	uint32_t n = XSK_FILL_SIZE - s->n_posted, at = 0;
+	uint32_t room = xsk_prod_nb_free(&s->fill, n);
 
+	if (n > room)
+		n = room;
 	if (n > u->n_free)
 		n = u->n_free;
 	if (n == 0)
 		return;
 	uint32_t got = xsk_ring_prod__reserve(&s->fill, n, &at);
-	assert(got == n); /* the ring holds at most what is posted */
+	assert(got == n);
 	for (uint32_t i = 0; i < n; i++)
 		*xsk_ring_prod__fill_addr(&s->fill, at + i) = umem_get(u);
 	xsk_ring_prod__submit(&s->fill, n);
