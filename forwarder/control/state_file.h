@@ -21,8 +21,8 @@ struct flow_slot; /* control/flows.h */
 #define STATE_REFRESH_RECORDS SIM_SIZE(16384u, 64u)
 
 /* Part of the header: raise it when struct flow_slot, struct learn_record, struct learn_ring or the
- * header change their layout or meaning. */
-#define STATE_LAYOUT 2u
+ * header change their layout or meaning, or flow_key_hash its values. */
+#define STATE_LAYOUT 3u
 
 struct state_file_config {
 	const char *dir;         /* made if absent, mode 0700 */

@@ -2,6 +2,7 @@
  * clients send (sequential addresses and ports), independence of those, and no difference between
  * two keys that the hash turns into a predictable one. */
 #include <check.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,6 +34,15 @@ static struct flow_key key_words(struct prng *rng)
 	struct flow_key key;
 
 	memcpy(&key, w, sizeof(key));
+	return key;
+}
+
+static struct flow_key key_random_v4(struct prng *rng)
+{
+	uint64_t r = prng_u64(rng);
+	struct flow_key key = key_v4((uint32_t)r, (uint16_t)(r >> 32), (uint16_t)(r >> 48));
+
+	key.proto = prng_below(rng, 2) ? 6 : 17;
 	return key;
 }
 
@@ -74,23 +84,31 @@ START_TEST(test_key_decides)
 	ck_assert_uint_eq(flow_key_hash(&key, seed), flow_key_hash(&key, seed));
 	ck_assert_uint_ne(flow_key_hash(&key, seed), flow_key_hash(&other, seed));
 	ck_assert_uint_ne(flow_key_hash(&key, seed), flow_key_hash(&key, seed + 1));
+	other = key;
+	other.proto = 17;
+	ck_assert_uint_ne(flow_key_hash(&key, seed), flow_key_hash(&other, seed));
+	/* One address as the client of an IPv4 and of an IPv6 VIP. */
+	other = key;
+	other.src.b[0] = 1;
+	ck_assert_uint_ne(flow_key_hash(&key, seed), flow_key_hash(&other, seed));
 }
 END_TEST
 
-/* Each bit of the key and of the seed turns each bit of the hash half of the time. */
-START_TEST(test_avalanche)
+/* Each bit from first to before end, of the key (0 to 191) and the seed after it, turns each bit of
+ * the hash half of the time. */
+static void check_avalanche(struct prng *rng, struct flow_key (*draw)(struct prng *rng),
+			    unsigned first, unsigned end)
 {
-	enum { TRIALS = 4096, IN = 4 * 64 };
-	struct prng rng = prng_new("avalanche");
-	static uint32_t flips[IN][64];
+	enum { TRIALS = 4096 };
+	static uint32_t flips[4 * 64][64];
 	double limit = Z_LIMIT * 32; /* sigma = sqrt(TRIALS) / 2 */
 
 	memset(flips, 0, sizeof(flips));
 	for (int t = 0; t < TRIALS; t++) {
-		struct flow_key key = key_words(&rng);
-		uint64_t seed = prng_u64(&rng);
+		struct flow_key key = draw(rng);
+		uint64_t seed = prng_u64(rng);
 		uint64_t h = flow_key_hash(&key, seed);
-		for (unsigned in = 0; in < IN; in++) {
+		for (unsigned in = first; in < end; in++) {
 			struct flow_key other = key;
 			uint64_t other_seed = seed;
 			if (in < 192)
@@ -104,13 +122,23 @@ START_TEST(test_avalanche)
 	}
 	/* The seed's lowest bit is not in its multiplier, which is odd, but is in the first word.
 	 */
-	for (unsigned in = 0; in < IN; in++) {
+	for (unsigned in = first; in < end; in++) {
 		for (unsigned out = 0; out < 64; out++) {
 			ck_assert_msg(abs((int)flips[in][out] - TRIALS / 2) < limit,
 				      "bit %u turns bit %u %u times of %d", in, out, flips[in][out],
 				      TRIALS);
 		}
 	}
+}
+
+START_TEST(test_avalanche)
+{
+	struct prng rng = prng_new("avalanche");
+
+	check_avalanche(&rng, key_words, 0, 256);
+	/* Not the seed's bits: one round turns some by a quarter only. Seeds are drawn whole. */
+	check_avalanche(&rng, key_random_v4, 8 * offsetof(struct flow_key, src.b[12]),
+			8 * offsetof(struct flow_key, zero));
 }
 END_TEST
 
@@ -235,32 +263,79 @@ START_TEST(test_no_equal_hashes)
 }
 END_TEST
 
-/* One bit, or a bit and the one 32 below it (which xorshift makes one bit, and a top bit survives
- * any multiplication by an odd number), in a word: no difference between the two hashes comes up
- * again and again over random seeds and keys. A difference of a round that could be guessed could
- * be cancelled by the next word. The last word's round is seen best from outside. */
-START_TEST(test_no_predictable_difference)
+/* Words 1 and 2 of an IPv4 key from the word that is hashed. */
+static void flip_v4(struct flow_key *key, uint64_t delta)
+{
+	uint64_t w[3];
+
+	memcpy(w, key, sizeof(w));
+	w[1] ^= delta << 32;
+	w[2] ^= delta >> 32;
+	memcpy(key, w, sizeof(w));
+}
+
+static void flip_last_word(struct flow_key *key, uint64_t delta)
+{
+	uint64_t w[3];
+
+	memcpy(w, key, sizeof(w));
+	w[2] ^= delta;
+	memcpy(key, w, sizeof(w));
+}
+
+static void check_no_predictable_difference(struct prng *rng,
+					    struct flow_key (*draw)(struct prng *rng),
+					    void (*flip)(struct flow_key *key, uint64_t delta))
 {
 	enum { TRIALS = 1 << 15 };
-	struct prng rng = prng_new("no_predictable_difference");
 	uint64_t *diffs = malloc(TRIALS * sizeof(*diffs));
 
 	for (unsigned bit = 0; bit < 64 + 32; bit++) {
 		uint64_t delta =
 			bit < 64 ? (uint64_t)1 << bit : (uint64_t)0x100000001 << (bit - 64);
 		for (int t = 0; t < TRIALS; t++) {
-			struct flow_key key = key_words(&rng), other;
-			uint64_t w[3];
-			uint64_t seed = prng_u64(&rng);
-			memcpy(w, &key, sizeof(w));
-			w[2] ^= delta;
-			memcpy(&other, w, sizeof(w));
+			struct flow_key key = draw(rng), other = key;
+			uint64_t seed = prng_u64(rng);
+			flip(&other, delta);
 			diffs[t] = flow_key_hash(&key, seed) ^ flow_key_hash(&other, seed);
 		}
 		uint32_t worst = most_frequent(diffs, TRIALS);
 		ck_assert_msg(worst <= 3, "difference %016lx leads to one of %u in %d times",
 			      (unsigned long)delta, worst, TRIALS);
 	}
+	free(diffs);
+}
+
+/* One bit, or a bit and the one 32 below it (which xorshift makes one bit, and a top bit survives
+ * any multiplication by an odd number), in a word: no difference between the two hashes comes up
+ * again and again over random seeds and keys. A difference of a round that could be guessed could
+ * be cancelled by the next word, or lead to flows on one Dcode. The last word's round is seen best
+ * from outside. */
+START_TEST(test_no_predictable_difference)
+{
+	struct prng rng = prng_new("no_predictable_difference");
+
+	check_no_predictable_difference(&rng, key_words, flip_last_word);
+	check_no_predictable_difference(&rng, key_random_v4, flip_v4);
+}
+END_TEST
+
+/* The difference between two protocols cannot be made up for by address and ports without the seed.
+ */
+START_TEST(test_protocols_differ_unpredictably)
+{
+	enum { TRIALS = 1 << 15 };
+	struct prng rng = prng_new("protocols_differ_unpredictably");
+	uint64_t *diffs = malloc(TRIALS * sizeof(*diffs));
+
+	for (int t = 0; t < TRIALS; t++) {
+		struct flow_key tcp = key_random_v4(&rng), udp = tcp;
+		uint64_t seed = prng_u64(&rng);
+		tcp.proto = 6;
+		udp.proto = 17;
+		diffs[t] = flow_key_hash(&tcp, seed) ^ flow_key_hash(&udp, seed);
+	}
+	ck_assert_uint_eq(most_frequent(diffs, TRIALS), 1);
 	free(diffs);
 }
 END_TEST
@@ -288,6 +363,7 @@ int main(void)
 	tcase_add_test(tc, test_even_and_independent);
 	tcase_add_test(tc, test_no_equal_hashes);
 	tcase_add_test(tc, test_no_predictable_difference);
+	tcase_add_test(tc, test_protocols_differ_unpredictably);
 	tcase_add_test(tc, test_home_survives_doubling);
 	suite_add_tcase(s, tc);
 	SRunner *sr = srunner_create(s);
