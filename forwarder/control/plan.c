@@ -271,13 +271,15 @@ static int plan_write(struct plan *p)
 	return 0;
 }
 
-/* The flows that the plan pins, with their full keys, for the database. */
+/* The flows that the plan pins, with their full keys, for the database. A slot may be another flow's
+ * since the pass that chose it, and become so at a breath here: then one more is on disk than need
+ * be, at the DIP that it has. */
 static int plan_list_pins(struct plan *p)
 {
 	struct vip_version *next = p->next;
 	const struct flow_table *t = &p->c->flows;
 	uint32_t total = p->n + next->n_exact;
-	enum { AHEAD = 16 };
+	enum { AHEAD = 16, CHUNK = 4096 };
 
 	next->pins = malloc((total + 1) * sizeof(*next->pins));
 	if (!next->pins)
@@ -296,6 +298,8 @@ static int plan_list_pins(struct plan *p)
 			.dip = flow_meta_get(&t->slots[slot]).dip,
 			.exact = exact,
 		};
+		if (i % CHUNK == CHUNK - 1)
+			control_breathe(p->c);
 	}
 	return 0;
 }
