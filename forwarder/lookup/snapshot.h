@@ -13,7 +13,7 @@
 #define VIPS_MAX 4096 /* VIP slots: 0 .. VIPS_MAX - 1 */
 
 enum vip_protocol { VIP_TCP, VIP_UDP, VIP_ANY }; /* any: TCP and UDP */
-enum vip_mode { VIP_L2, VIP_IPIP };
+enum vip_mode { VIP_L2, VIP_IPIP, VIP_GUE };
 enum vip_affinity { AFFINITY_FLOW, AFFINITY_CLIENT };
 enum learn_overflow { OVERFLOW_FORWARD, OVERFLOW_DROP };
 
@@ -50,6 +50,7 @@ struct vip_view {
 	struct othello pins;     /* n_a == 0: the VIP has no pins */
 	uint32_t refresh_ms;     /* refresh interval */
 	uint16_t slot;           /* index in snapshot.vips, < VIPS_MAX */
+	uint16_t gue_port;       /* VIP_GUE: UDP port at the DIPs, host order */
 	uint8_t mode;            /* enum vip_mode */
 	uint8_t affinity;        /* enum vip_affinity */
 	uint8_t on_learn_overflow; /* enum learn_overflow */

@@ -17,6 +17,7 @@
 	X(no_neighbor, "the DIP's next hop is not resolved")                                       \
 	X(frame_too_big, "does not fit the egress MTU, or came in several buffers")                \
 	X(no_headroom, "no room to put an outer header in front")                                  \
+	X(ttl_expired, "the packet's TTL or hop limit ended here")                                 \
 	X(family_mismatch, "the DIP's address family does not fit the packet's")                   \
 	X(tx_full, "the egress ring was full")                                                     \
 	X(learn_overflow, "the flow could not be learned and the VIP wants it dropped")

@@ -182,9 +182,15 @@ static enum rewrite_result rewrite_frame(struct frame *frame, const struct packe
 		.hash = f->hash,
 	};
 
-	if (f->vip->mode == VIP_IPIP)
+	switch (f->vip->mode) {
+	case VIP_IPIP:
 		return rewrite_ipip(&frame->data, &frame->len, frame->headroom, p, &to);
-	return rewrite_l2(frame->data, frame->len, p, &to);
+	case VIP_GUE:
+		to.gue_port = f->vip->gue_port;
+		return rewrite_gue(&frame->data, &frame->len, frame->headroom, p, &to);
+	default:
+		return rewrite_l2(frame->data, frame->len, p, &to);
+	}
 }
 
 static enum drop_reason reason_of_rewrite(enum rewrite_result r)
@@ -194,6 +200,8 @@ static enum drop_reason reason_of_rewrite(enum rewrite_result r)
 		return DROP_no_headroom;
 	case REWRITE_FAMILY:
 		return DROP_family_mismatch;
+	case REWRITE_TTL:
+		return DROP_ttl_expired;
 	default:
 		return DROP_frame_too_big;
 	}

@@ -134,40 +134,77 @@ static void check_l2(const uint8_t *data, uint32_t len, const struct packet *p,
 	free(frame);
 }
 
+enum tunnel { IPIP, GUE, N_TUNNELS };
+
+#define GUE_PORT 6080
+
 static void check_outer(const uint8_t *frame, uint32_t len, const struct packet *p,
-			const struct rewrite_to *to)
+			const struct rewrite_to *to, enum tunnel t)
 {
+	bool v6 = !ip_addr_is_v4(&to->address);
 	struct packet outer;
 
-	assert(naive_parse(frame, len, &outer) == PARSE_NOT_L4); /* IPv4 or IPv6 in itself */
-	assert(outer.is_v6 == p->is_v6 && ip_addr_equal(&outer.dst, &to->address));
+	/* IPv4 or IPv6 in itself is no transport that is parsed. */
+	assert(naive_parse(frame, len, &outer) == (t == GUE ? PARSE_OK : PARSE_NOT_L4));
+	assert(outer.is_v6 == v6 && ip_addr_equal(&outer.dst, &to->address));
 	assert(outer.tos == p->tos && outer.l3_offset == p->l3_offset);
 	assert(end_of_packet(&outer) == len && outer.l3_len <= to->mtu);
-	assert(p->is_v6 || frames_sum16(frame + p->l3_offset, 20, 0) == 0xffff);
+	assert(v6 || frames_sum16(frame + p->l3_offset, 20, 0) == 0xffff);
+	if (t == IPIP)
+		return;
+	const uint8_t *udp = frame + outer.l4_offset;
+	uint16_t sport = (uint16_t)(udp[0] << 8 | udp[1]);
+	assert(sport >= 49152 && udp[2] == GUE_PORT >> 8 && udp[3] == (GUE_PORT & 255));
+	assert((uint32_t)(udp[4] << 8 | udp[5]) == 8u + 4 + p->l3_len);
+	assert(udp[6] == 0 && udp[7] == 0);
+	assert(udp[8] == 0 && udp[9] == (p->is_v6 ? 41 : 4) && udp[10] == 0 && udp[11] == 0);
 }
 
-static void check_ipip(const uint8_t *data, uint32_t len, const struct packet *p,
-		       const struct rewrite_to *to, uint32_t headroom)
+/* One hop less; a checksum as good or as bad as it was. */
+static void check_inner(const uint8_t *ip, const uint8_t *was, const struct packet *p)
 {
-	uint32_t outer_len = p->is_v6 ? 40 : 20, new_len = len;
-	uint8_t *block = copy(data, len, headroom), *frame = block + headroom;
-	enum rewrite_result want = REWRITE_OK;
+	uint32_t ttl_at = p->is_v6 ? 7 : 8, rest_at = p->is_v6 ? 8 : 12;
+	uint32_t header_len = (was[0] & 15u) * 4;
 
-	if (ip_addr_is_v4(&to->address) == p->is_v6)
-		want = REWRITE_FAMILY;
-	else if (p->l3_len + outer_len > to->mtu)
-		want = REWRITE_TOO_BIG;
-	else if (headroom < outer_len)
-		want = REWRITE_NO_HEADROOM;
-	assert(rewrite_ipip(&frame, &new_len, headroom, p, to) == want);
+	assert(ip[ttl_at] == was[ttl_at] - 1);
+	assert(memcmp(ip, was, ttl_at) == 0);
+	assert(memcmp(ip + rest_at, was + rest_at, p->l3_len - rest_at) == 0);
+	if (!p->is_v6) {
+		assert(ip[9] == was[9]);
+		assert(frames_sum16(ip, header_len, 0) == frames_sum16(was, header_len, 0));
+	}
+}
+
+static enum rewrite_result expect_tunnel(const uint8_t *data, const struct packet *p,
+					 const struct rewrite_to *to, uint32_t headroom,
+					 uint32_t outer_len)
+{
+	if (data[p->l3_offset + (p->is_v6 ? 7 : 8)] < 2)
+		return REWRITE_TTL;
+	if (p->l3_len + outer_len > to->mtu)
+		return REWRITE_TOO_BIG;
+	return headroom < outer_len ? REWRITE_NO_HEADROOM : REWRITE_OK;
+}
+
+static void check_tunnel(const uint8_t *data, uint32_t len, const struct packet *p,
+			 const struct rewrite_to *to, uint32_t headroom, enum tunnel t)
+{
+	bool outer_v6 = !ip_addr_is_v4(&to->address);
+	uint32_t outer_len = (outer_v6 ? 40 : 20) + (t == GUE ? 12 : 0), new_len = len;
+	uint8_t *block = copy(data, len, headroom), *frame = block + headroom;
+	enum rewrite_result want = expect_tunnel(data, p, to, headroom, outer_len);
+
+	assert((t == GUE ? rewrite_gue : rewrite_ipip)(&frame, &new_len, headroom, p, to) == want);
 	if (want == REWRITE_OK) {
+		const uint8_t *type = frame + p->l3_offset - 2;
+
 		assert(frame == block + headroom - outer_len);
 		assert(new_len == end_of_packet(p) + outer_len);
 		check_macs(frame);
-		assert(memcmp(frame + 12, data + 12, p->l3_offset - 12u) == 0);
-		assert(memcmp(frame + p->l3_offset + outer_len, data + p->l3_offset, p->l3_len) ==
-		       0);
-		check_outer(frame, new_len, p, to);
+		assert(memcmp(frame + 12, data + 12, p->l3_offset - 14u) == 0);
+		assert((type[0] << 8 | type[1]) == (outer_v6 ? 0x86dd : 0x0800));
+		check_outer(frame, new_len, p, to, t);
+		check_inner(frame + p->l3_offset + outer_len, data + p->l3_offset, p);
 	} else {
 		assert(frame == block + headroom && new_len == len &&
 		       memcmp(frame, data, len) == 0);
@@ -199,8 +236,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		.src_mac = egress_mac,
 		.mtu = s.mtu[0] | (uint32_t)s.mtu[1] << 8,
 		.hash = (uint64_t)bits << 24,
+		.gue_port = GUE_PORT,
 	};
 	check_l2(data, len, &p, &to);
-	check_ipip(data, len, &p, &to, s.headroom);
+	for (enum tunnel t = IPIP; t < N_TUNNELS; t++)
+		check_tunnel(data, len, &p, &to, s.headroom, t);
 	return 0;
 }

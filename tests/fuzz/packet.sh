@@ -3,7 +3,7 @@
 # an input that fails is left in build/fuzz/. New inputs that reach new code stay in build/fuzz/ too.
 set -eu
 cd "$(dirname "$0")/../.."
-out=build/fuzz
+out=${BUILD:-build}/fuzz
 corpus=tests/fuzz/corpus/packet
 mkdir -p $out/packet-corpus
 

@@ -213,15 +213,16 @@ START_TEST(test_drop_no_headroom)
 }
 END_TEST
 
-START_TEST(test_drop_family_mismatch)
+START_TEST(test_drop_ttl_expired)
 {
 	struct frames_spec spec = spec_to(VIP6_ADDRESS, 1);
 	struct vip_view *v = forwarding_vip(0, VIP6_ADDRESS, 1);
 
-	v->mode = VIP_IPIP; /* its DIP is of IPv4 */
+	spec.ttl = 1;
+	v->mode = VIP_IPIP;
 	set_up(v);
 	inject(&spec);
-	check_all_drop(DROP_family_mismatch, 1, 1);
+	check_all_drop(DROP_ttl_expired, 1, 1);
 }
 END_TEST
 
@@ -477,7 +478,7 @@ int main(void)
 	tcase_add_test(tc, test_drop_frame_too_big);
 	tcase_add_test(tc, test_drop_multi_buffer);
 	tcase_add_test(tc, test_drop_no_headroom);
-	tcase_add_test(tc, test_drop_family_mismatch);
+	tcase_add_test(tc, test_drop_ttl_expired);
 	tcase_add_test(tc, test_drop_tx_full);
 	tcase_add_test(tc, test_drop_learn_overflow);
 	tcase_add_test(tc, test_overflow_forwards);

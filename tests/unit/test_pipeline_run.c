@@ -37,11 +37,12 @@ static struct snapshot *varied_snapshot(void)
 	ck_assert_ptr_nonnull(s);
 	for (uint16_t slot = 0; slot < N_VIPS; slot++) {
 		struct vip_view *v = forwarding_vip(slot, addresses[slot], slot == 5 ? 0 : 7);
-		v->mode = slot % 3 == 1 ? VIP_IPIP : VIP_L2;
+		v->mode = slot % 3 == 1 ? VIP_IPIP : slot == 3 ? VIP_GUE : VIP_L2;
+		v->gue_port = 6080;
 		v->affinity = slot == 2 ? AFFINITY_CLIENT : AFFINITY_FLOW;
 		for (uint32_t i = 1; i < v->n_dips; i++) {
 			struct dip_view *d = &vip_view_dips(v)[i];
-			if (v->mode == VIP_IPIP && slot == 4)
+			if (pick(2))
 				d->address = frames_ip("2001:db8:9::1");
 			d->usable = pick(8) != 0;
 			d->resolved = pick(8) != 0;
@@ -57,6 +58,28 @@ struct fate {
 	unsigned egress;
 	uint32_t counter, len_in, len_out;
 };
+
+/* The DIP's: v's mode. */
+static int rewrite(const struct vip_view *v, const struct dip_view *d, const struct packet *p,
+		   struct frame *f, uint64_t hash)
+{
+	struct rewrite_to to = {d->address, d->dst_mac, d->src_mac, d->mtu, hash, v->gue_port};
+	static const int reasons[] = {
+		[REWRITE_OK] = -1,
+		[REWRITE_TOO_BIG] = DROP_frame_too_big,
+		[REWRITE_NO_HEADROOM] = DROP_no_headroom,
+		[REWRITE_TTL] = DROP_ttl_expired,
+	};
+
+	switch (v->mode) {
+	case VIP_L2:
+		return reasons[rewrite_l2(f->data, f->len, p, &to)];
+	case VIP_IPIP:
+		return reasons[rewrite_ipip(&f->data, &f->len, f->headroom, p, &to)];
+	default:
+		return reasons[rewrite_gue(&f->data, &f->len, f->headroom, p, &to)];
+	}
+}
 
 /* What must become of one frame, written down in the order in which exits are tried. On the way the
  * frame in buf becomes what is sent. */
@@ -91,18 +114,13 @@ static struct fate expect(const struct snapshot *s, uint32_t len, unsigned headr
 	if (!d->resolved)
 		return f;
 	checksum_apply(CHECKSUM_AUTO, data, &p);
-	struct rewrite_to to = {d->address, d->dst_mac, d->src_mac, d->mtu,
-				flow_key_hash(&key, v->seed)};
-	enum rewrite_result r = v->mode == VIP_L2 ? rewrite_l2(data, len, &p, &to)
-						  : rewrite_ipip(&data, &len, headroom, &p, &to);
-	static const int rewrite_reasons[] = {-1, DROP_frame_too_big, DROP_no_headroom,
-					      DROP_family_mismatch};
-	f.reason = rewrite_reasons[r];
+	struct frame sent = {.data = data, .len = len, .headroom = headroom};
+	f.reason = rewrite(v, d, &p, &sent, flow_key_hash(&key, v->seed));
 	f.egress = d->egress;
 	f.counter = d->counter;
-	f.len_out = len;
+	f.len_out = sent.len;
 	if (f.reason < 0)
-		memcpy(expected, data, len);
+		memcpy(expected, sent.data, sent.len);
 	return f;
 }
 

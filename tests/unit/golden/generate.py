@@ -85,6 +85,17 @@ def outer(family, inner, tos, flow_hash):
     return IPv6(src=source, dst=DIP[6], tc=tos, fl=bits & 0xfffff, hlim=64, nh=41) / inner
 
 
+def hop_less(packet):
+    """What a router forwards."""
+    packet = packet.copy()
+    if IPv6 in packet:
+        packet[IPv6].hlim -= 1
+    else:
+        packet[IP].ttl -= 1
+        del packet[IP].chksum
+    return packet
+
+
 def add(name, rewrite, family, frame_in, frame_out, mtu, flow_hash):
     cases.append((name, rewrite, DIP[family], mtu, flow_hash, bytes(frame_in), bytes(frame_out)))
 
@@ -99,7 +110,8 @@ def forward(rewrite, family, proto, n_vlans=0, pad=0, size=20, tos=0, options=()
         left = bytes(ethernet(n_vlans, NEXT_HOP_MAC, EGRESS_MAC) / inner) + b"\xee" * pad
         mtu = len(inner)
     else:
-        left = ethernet(n_vlans, NEXT_HOP_MAC, EGRESS_MAC) / outer(family, inner, tos, flow_hash)
+        left = (ethernet(n_vlans, NEXT_HOP_MAC, EGRESS_MAC)
+                / outer(family, hop_less(inner), tos, flow_hash))
         mtu = len(inner) + {4: 20, 6: 40}[family]
     name = "%s-v%d-%s-%dvlan-pad%d%s" % (rewrite, family, proto, n_vlans, pad, tag)
     add(name, rewrite, family, came, left, mtu, flow_hash)
