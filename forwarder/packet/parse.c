@@ -206,6 +206,7 @@ enum parse_result parse_packet(const uint8_t *data, uint32_t len, struct packet 
 	if (len < ETH_LEN)
 		return PARSE_MALFORMED;
 	uint16_t type = load_16(data + ETH_TYPE);
+	p->kind = PACKET_FLOW;
 	p->n_vlans = 0;
 	p->vlan_tci_be = 0;
 	while (unlikely(type == ETHERTYPE_CTAG || type == ETHERTYPE_STAG)) {

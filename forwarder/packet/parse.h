@@ -26,6 +26,11 @@ enum parse_result {
 /* What a UDP packet tells: it begins with a QUIC Initial packet, so it opens a connection. */
 #define SEG_INITIAL 0x10
 
+/* How a packet belongs to the flow that its addresses and ports name. */
+enum packet_kind {
+	PACKET_FLOW, /* a whole TCP or UDP packet of it */
+};
+
 struct packet {
 	struct ip_addr src, dst; /* IPv4-mapped for IPv4 */
 	uint16_t sport_be, dport_be;
@@ -36,6 +41,7 @@ struct packet {
 	uint8_t n_vlans;
 	uint8_t proto;	 /* IPPROTO_TCP, IPPROTO_UDP */
 	uint8_t segment; /* SEG_*; of UDP, SEG_INITIAL or 0 */
+	uint8_t kind;	 /* enum packet_kind */
 	bool is_v6;
 	uint8_t tos;	    /* IPv4 TOS or IPv6 traffic class */
 	bool keep_checksum; /* the pseudo-header is not of src and dst (a source route with a way to

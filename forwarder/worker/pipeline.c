@@ -4,7 +4,8 @@
  * A frame is alive while its lookup names a VIP; a stage that ends it sets a reason and takes the
  * VIP away, so later stages pass it by. What is alive after the last stage is sent, and what the
  * egress ring does not take is dropped there: so each frame leaves by exactly one exit, and
- * received = sent + the sum of the drops holds after every burst.
+ * received = sent + the sum of the drops holds after every burst. What goes elsewhere than to a DIP
+ * (an answer of our own) is not alive either, but has its egress; see burst_send_aside.
  *
  * Learning comes before everything that can still end a frame except the lack of a DIP: a flow
  * whose next hop is not resolved yet, say, has its DIP all the same, and keeps it. */
@@ -14,29 +15,7 @@
 #include <assert.h>
 
 #include "packet/rewrite.h"
-
-struct burst {
-	struct worker *w;
-	const struct snapshot *s;
-	struct frame *frames;
-	unsigned n;
-	unsigned n_ended;
-	uint32_t egress; /* bit i: a frame goes out by interface i */
-	struct packet packets[BURST_MAX];
-	struct lookup flows[BURST_MAX];
-	const struct dip_view *dips[BURST_MAX];
-	uint32_t len_in[BURST_MAX]; /* frame length as received */
-	uint8_t parsed[BURST_MAX];  /* enum parse_result */
-	uint8_t reason[BURST_MAX];  /* enum drop_reason of a frame that is not alive */
-	struct trace_burst trace;   /* trace.tap == NULL: nothing else of it is set */
-};
-
-static ALWAYS_INLINE void end(struct burst *b, unsigned i, enum drop_reason reason)
-{
-	b->reason[i] = (uint8_t)reason;
-	b->flows[i].vip = NULL;
-	b->n_ended++;
-}
+#include "worker/burst.h"
 
 static ALWAYS_INLINE void traffic_add(struct traffic_counter *c, uint64_t packets, uint64_t bytes)
 {
@@ -108,11 +87,11 @@ static void classify(struct burst *b)
 		const struct packet *p = &b->packets[i];
 		struct lookup *f = &b->flows[i];
 		if (unlikely(b->frames[i].more)) {
-			end(b, i, DROP_frame_too_big);
+			burst_end(b, i, DROP_frame_too_big);
 			continue;
 		}
 		if (unlikely(b->parsed[i] != PARSE_OK)) {
-			end(b, i, reason_of_parse(b->parsed[i]));
+			burst_end(b, i, reason_of_parse(b->parsed[i]));
 			continue;
 		}
 		if (!last || !same_destination(p, last))
@@ -124,7 +103,7 @@ static void classify(struct burst *b)
 				    FAULT(one_flow_for_all_ports) ? 0 : p->dport_be, p->proto,
 				    &f->key);
 		else
-			end(b, i, DROP_no_vip);
+			burst_end(b, i, DROP_no_vip);
 	}
 }
 
@@ -162,11 +141,11 @@ static void learn(struct burst *b, uint64_t now_ms)
 		const struct dip_view *d = &f->vip->dips[f->dip];
 		b->dips[i] = d;
 		if (unlikely(f->dip == DIP_NONE || !d->usable))
-			end(b, i, DROP_no_dip);
+			burst_end(b, i, DROP_no_dip);
 		else if (unlikely(!learn_packet(&b->w->learn, &lb, f, p->proto, p->segment)))
-			end(b, i, DROP_learn_overflow);
+			burst_end(b, i, DROP_learn_overflow);
 		else if (unlikely(!d->resolved))
-			end(b, i, DROP_no_neighbor);
+			burst_end(b, i, DROP_no_neighbor);
 	}
 	count_learning(b->w->counters, &lb);
 }
@@ -218,21 +197,21 @@ static void rewrite(struct burst *b)
 		completed += checksum_apply(b->w->checksum, b->frames[i].data, &b->packets[i]);
 		enum rewrite_result r = rewrite_frame(&b->frames[i], &b->packets[i], f, b->dips[i]);
 		if (unlikely(r != REWRITE_OK))
-			end(b, i, reason_of_rewrite(r));
+			burst_end(b, i, reason_of_rewrite(r));
 		else
-			b->egress |= 1u << b->dips[i]->egress;
+			burst_send(b, i, b->dips[i]->egress);
 	}
 	if (completed)
 		counter_add(&b->w->counters->checksums_completed, completed);
 }
 
-/* The living frames that go out by one interface, and where in the burst they stand. */
+/* The frames that go out by one interface, and where in the burst they stand. */
 static unsigned gather(const struct burst *b, unsigned iface, struct frame *out, uint8_t *from)
 {
 	unsigned n = 0;
 
 	for (unsigned i = 0; i < b->n; i++) {
-		if (!b->flows[i].vip || b->dips[i]->egress != iface)
+		if (b->egress_of[i] != iface)
 			continue;
 		out[n] = b->frames[i];
 		from[n++] = (uint8_t)i;
@@ -253,12 +232,13 @@ static void send_by(struct burst *b, unsigned iface)
 	unsigned sent = port_tx(b->w->port, iface, out, n);
 	assert(sent <= n);
 	for (unsigned k = 0; k < sent; k++) {
-		traffic_add(&c->dips[b->dips[from[k]]->counter], 1, b->len_in[from[k]]);
+		if (likely(!(b->aside >> from[k] & 1)))
+			traffic_add(&c->dips[b->dips[from[k]]->counter], 1, b->len_in[from[k]]);
 		bytes += out[k].len;
 	}
 	traffic_add(&c->tx[iface], sent, bytes);
 	for (unsigned k = sent; k < n; k++)
-		end(b, from[k], DROP_tx_full);
+		burst_end(b, from[k], DROP_tx_full);
 }
 
 static void free_ended(struct burst *b)
@@ -267,7 +247,7 @@ static void free_ended(struct burst *b)
 	unsigned n = 0;
 
 	for (unsigned i = 0; i < b->n; i++) {
-		if (b->flows[i].vip)
+		if (b->egress_of[i] != EGRESS_NONE)
 			continue;
 		counter_add(&b->w->counters->drops[b->reason[i]], 1);
 		out[n++] = b->frames[i];
@@ -277,8 +257,6 @@ static void free_ended(struct burst *b)
 
 /* --- traces: out of the way ----------------------------------------------------------------------
  */
-
-#define SELDOM __attribute__((cold, noinline))
 
 static SELDOM void trace_received(struct burst *b)
 {
@@ -291,14 +269,15 @@ static SELDOM void trace_received(struct burst *b)
 static SELDOM void trace_rewritten(struct burst *b)
 {
 	for (unsigned i = 0; i < b->n; i++)
-		if (b->flows[i].vip)
-			trace_out(&b->trace, i, &b->frames[i], b->dips[i]->egress);
+		if (b->egress_of[i] != EGRESS_NONE)
+			trace_out(&b->trace, i, &b->frames[i], b->egress_of[i]);
 }
 
 static SELDOM void trace_ended(struct burst *b)
 {
 	for (unsigned i = 0; i < b->n; i++)
-		trace_verdict(&b->trace, i, b->flows[i].vip ? TRACE_FORWARDED : b->reason[i]);
+		trace_verdict(&b->trace, i,
+			      b->egress_of[i] != EGRESS_NONE ? TRACE_FORWARDED : b->reason[i]);
 	trace_end(&b->trace);
 }
 
@@ -315,6 +294,7 @@ void pipeline_burst(struct worker *w, const struct snapshot *s, struct frame *fr
 	b.n = n;
 	b.n_ended = 0;
 	b.egress = 0;
+	b.aside = 0;
 	b.trace.tap = NULL;
 	receive(&b);
 	parse(&b);

@@ -1,0 +1,53 @@
+/* A burst under way: what its stages (pipeline.c) and the seldom ways aside share. */
+#pragma once
+
+#include "worker/worker.h"
+
+/** For ways that packets seldom take: out of the fast path's cache lines. */
+#define SELDOM __attribute__((cold, noinline))
+
+#define EGRESS_NONE 0xff /* of a frame that has ended */
+_Static_assert(IFACES_MAX <= 32, "a bit for each egress, and less than EGRESS_NONE");
+
+struct burst {
+	struct worker *w;
+	const struct snapshot *s;
+	struct frame *frames;
+	unsigned n;
+	unsigned n_ended;
+	uint32_t egress; /* bit i: a frame goes out by interface i */
+	uint32_t aside;	 /* bit i: frame i leaves, but not to a DIP */
+	struct packet packets[BURST_MAX];
+	struct lookup flows[BURST_MAX];
+	const struct dip_view *dips[BURST_MAX];
+	uint32_t len_in[BURST_MAX];   /* frame length as received */
+	uint8_t parsed[BURST_MAX];    /* enum parse_result */
+	uint8_t reason[BURST_MAX];    /* enum drop_reason of a frame that has ended */
+	uint8_t egress_of[BURST_MAX]; /* interface by which a frame that is ready leaves */
+	struct trace_burst trace;     /* trace.tap == NULL: nothing else of it is set */
+};
+
+/** Frame i is dropped for this reason. */
+static ALWAYS_INLINE void burst_end(struct burst *b, unsigned i, enum drop_reason reason)
+{
+	b->reason[i] = (uint8_t)reason;
+	b->egress_of[i] = EGRESS_NONE;
+	b->flows[i].vip = NULL;
+	b->n_ended++;
+}
+
+/** Frame i, rewritten for its DIP, leaves by interface `egress`. */
+static ALWAYS_INLINE void burst_send(struct burst *b, unsigned i, unsigned egress)
+{
+	b->egress_of[i] = (uint8_t)egress;
+	b->egress |= 1u << egress;
+}
+
+/** Frame i, MAC addresses and all, leaves by interface `egress`, though not to a DIP: no DIP's
+ *  counters move, and no later stage touches it. It must not have ended. */
+static inline void burst_send_aside(struct burst *b, unsigned i, unsigned egress)
+{
+	b->flows[i].vip = NULL;
+	b->aside |= 1u << i;
+	burst_send(b, i, egress);
+}
