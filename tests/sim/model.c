@@ -166,8 +166,8 @@ void model_packet(struct model *m, struct model_flow *f, const struct model_sent
 	bool news = opens || moved || !same_vip;
 	if (!s->lost || !same_vip || timeout_ms(phase, s->conf) <= timeout_ms(f->phase, s->conf))
 		f->phase = phase;
-	if (s->lost)
-		f->unlearned |= news || f->unknown;
+	if (s->lost) /* news too that it did not leave its DIP, where control may think so */
+		f->unlearned |= news || f->unknown || f->unsure;
 	else
 		f->unlearned = false;
 	bool opening = (s->segment == SEGMENT_SYN || s->segment == SEGMENT_INITIAL) &&

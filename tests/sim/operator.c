@@ -41,7 +41,8 @@ void operator_init(struct sim *s)
 		v->conf.idle_closing_s = 20 + prng_below(&s->random, 40);
 		v->conf.idle_udp_s = 8 + prng_below(&s->random, 50);
 		v->may_go_s = MODEL_NEVER;
-		verdicts_draw(s, v);
+		checks_draw(s, v);
+		v->health_before = v->conf.health;
 	}
 	s->next_dip = 1;
 }
@@ -87,6 +88,10 @@ static void ask_vip(struct sim *s, unsigned vip)
 	} else {
 		if (sim_chance(s, 4))
 			v->conf.on_learn_overflow = !v->conf.on_learn_overflow;
+		if (sim_chance(s, 2)) {
+			checks_draw(s, v);
+			checks_asked(s, v);
+		}
 		q->r.vip_edit.conf = v->conf;
 		q->r.vip_edit.members = UINT32_MAX;
 		if (v->conf.health.type != HEALTH_NONE)
@@ -202,8 +207,11 @@ static void answer_vip(struct sim *s, struct sim_request *q, bool done)
 	struct sim_vip *v = &s->vips[q->vip];
 
 	v->busy = false;
-	if (!done)
+	if (!done) {
+		v->conf.health = v->health_before;
 		return;
+	}
+	v->health_before = v->conf.health;
 	if (q->r.op == OP_VIP_PUT) {
 		if (q->r.status == CONTROL_CREATED)
 			memset(v->dips, 0, sizeof(v->dips));
@@ -338,6 +346,11 @@ static void resync_vip(struct sim *s, struct sim_vip *v)
 		if (v->dips[i].number)
 			resync_dip(s, v, &v->dips[i], info_dip(n ? info : NULL, v->dips[i].number));
 	if (n) {
+		if (!health_conf_equal(&info->conf.health, &v->conf.health) &&
+		    !(v->busy && health_conf_equal(&info->conf.health, &v->health_before)))
+			sim_wrong(s, "VIP %s: how it is checked is lost over a restart", v->id);
+		v->conf.health = v->health_before = info->conf.health;
+		v->checked = v->conf.health.type != HEALTH_NONE;
 		v->conf.on_learn_overflow = info->conf.on_learn_overflow;
 		v->conf.drain_timeout_s = info->conf.drain_timeout_s;
 		if (!info->deleting)

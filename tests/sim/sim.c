@@ -41,7 +41,7 @@ struct outcome {
 	uint64_t seed, packets, steps, checks, held, moved, dropped;
 	uint64_t drops[N_DROP_REASONS];
 	unsigned reports, ended, spared, transactions;
-	uint64_t verdicts, overrides, health_checks, dcode_checks;
+	uint64_t verdicts, switches, overrides, health_checks, dcode_checks;
 	unsigned publishes, kills, reboots, answered, refused;
 	char fault[256];
 };
@@ -90,6 +90,7 @@ static void run(const struct options *o, uint64_t seed, struct outcome *out)
 	out->transactions = (unsigned)s->n_transactions;
 	out->spared = s->backends->n_spared;
 	out->verdicts = s->n_verdicts;
+	out->switches = s->n_switches;
 	out->overrides = s->n_overrides;
 	out->health_checks = s->n_health_checks;
 	out->dcode_checks = s->n_dcode_checks;
@@ -144,6 +145,7 @@ static void add(struct outcome *sum, const struct outcome *o)
 	sum->transactions += o->transactions;
 	sum->spared += o->spared;
 	sum->verdicts += o->verdicts;
+	sum->switches += o->switches;
 	sum->overrides += o->overrides;
 	sum->health_checks += o->health_checks;
 	sum->dcode_checks += o->dcode_checks;
@@ -177,9 +179,9 @@ static void print_sum(const struct outcome *s, uint64_t n, double seconds)
 	printf("  %u reports of agents applied: %u ends, %u of connections that were not to end\n",
 	       s->reports, s->ended, s->spared);
 	printf("  %u transactions and dry runs\n", s->transactions);
-	printf("  %lu changes of verdicts, %lu overrides; VIPs whose DIPs were all as they must be "
-	       "%lu, with the Dcodes of a time before %lu\n",
-	       (unsigned long)s->verdicts, (unsigned long)s->overrides,
+	printf("  %lu changes of verdicts, checks turned on or off %lu times, %lu overrides; VIPs "
+	       "whose DIPs were all as they must be %lu, with the Dcodes of a time before %lu\n",
+	       (unsigned long)s->verdicts, (unsigned long)s->switches, (unsigned long)s->overrides,
 	       (unsigned long)s->health_checks, (unsigned long)s->dcode_checks);
 	printf("  drops, each foreseen:");
 	for (int i = 0; i < N_DROP_REASONS; i++)

@@ -36,6 +36,9 @@ struct sim_vip {
 	int64_t may_go_s;
 	struct sim_dip dips[SIM_DIPS];
 	uint64_t n_edits;
+	/* while other checks are asked for, they may be these still */
+	struct health_conf health_before;
+	bool checked; /* by control, as it was looked at last */
 	/* whose its Dcodes are, by which of its DIPs are up, as long as nobody edits it */
 	struct sim_homes {
 		uint64_t up, homes;
@@ -193,7 +196,7 @@ struct sim {
 	unsigned n_kills, n_reboots, n_answered, n_refused, n_publishes, n_dropped; /* n_publishes: also the epoch */
 	uint64_t n_drops[N_DROP_REASONS];
 	uint64_t n_counter_checks, n_transactions;
-	uint64_t n_verdicts, n_overrides, n_health_checks, n_dcode_checks;
+	uint64_t n_verdicts, n_switches, n_overrides, n_health_checks, n_dcode_checks;
 	bool trace; /* print what happens at once */
 	struct sim_event {
 		uint64_t step;
@@ -257,9 +260,28 @@ void transaction_answer(struct sim *s);
 /** A new process answers: is all of it there, or nothing? */
 void transaction_resync(struct sim *s);
 
+/* checks.c */
+/* What the last views may have been made of, and the next ones, is a set: a verdict can come in the
+ * middle of a plan. */
+static inline uint8_t bit(unsigned value)
+{
+	return (uint8_t)(1u << value);
+}
+static inline uint16_t number_of(const struct ip_addr *a)
+{
+	return (uint16_t)(a->b[14] << 8 | a->b[15]);
+}
+/** How a VIP is to be checked, if it is. */
+void checks_draw(struct sim *s, struct sim_vip *v);
+/** That is asked for now. */
+void checks_asked(struct sim *s, const struct sim_vip *v);
+/** Which VIPs control checks now. */
+void checks_look(struct sim *s);
+/** Checks find something. */
+void checks_find(struct sim *s);
+void checks_killed(struct sim *s);
+
 /* verdicts.c */
-/** How a VIP is checked, if it is. */
-void verdicts_draw(struct sim *s, struct sim_vip *v);
 void verdicts_new_dip(struct sim *s, unsigned vip, uint16_t number);
 /** Checks find something, or somebody overrides them. */
 void verdicts_step(struct sim *s);

@@ -212,6 +212,7 @@ static void kill_process(struct sim *s, bool reboot)
 	exits_killed(s, reboot);
 	operator_killed(s);
 	counters_killed(s);
+	checks_killed(s);
 	verdicts_killed(s);
 	backends_killed(s->backends);
 	if (sim_chance(s, 3))

@@ -1,35 +1,10 @@
-/* Health without checks: what they would find is drawn, and told to control as their thread tells
- * it; operators override it. What may follow is held against what was published: a DIP is down only
- * if some verdict or override that control may have planned with says so and min_up lets it, and
+/* What verdicts and overrides make of DIPs, held against what was published: a DIP is down only if
+ * some verdict or override that control may have planned with says so and min_up lets it, and
  * whenever control has nothing left to heed, it is down exactly then. */
 #include <stdio.h>
 #include <string.h>
 
 #include "tests/sim/sim.h"
-
-/* What the last views may have been made of, and the next ones, is a set: a verdict can come in the
- * middle of a plan. */
-static uint8_t bit(unsigned value)
-{
-	return (uint8_t)(1u << value);
-}
-
-static uint16_t number_of(const struct ip_addr *a)
-{
-	return (uint16_t)(a->b[14] << 8 | a->b[15]);
-}
-
-void verdicts_draw(struct sim *s, struct sim_vip *v)
-{
-	struct health_conf *h = &v->conf.health;
-
-	if (s->mood.health == 0 || sim_chance(s, 2))
-		return;
-	h->type = HEALTH_TCP;
-	h->port = v->conf.match.port ? 0 : 80;
-	h->min_up = prng_below(&s->random, 4);
-	h->slow_start_s = sim_chance(s, 2) ? 0 : 1 + prng_below(&s->random, 30);
-}
 
 void verdicts_new_dip(struct sim *s, unsigned vip, uint16_t number)
 {
@@ -57,7 +32,8 @@ static bool may_count_as_up(const struct sim_health *h)
 }
 
 /* Verdicts may be heeded: as many DIPs may be up as min_up wants, or all that are wanted. */
-static bool may_be_heeded(const struct sim *s, const struct sim_vip *v)
+static bool may_be_heeded(const struct sim *s, const struct sim_vip *v,
+			  const struct health_conf *conf)
 {
 	unsigned n_up = 0;
 	bool all = true;
@@ -74,7 +50,7 @@ static bool may_be_heeded(const struct sim *s, const struct sim_vip *v)
 		if (!d->busy && wanted && !(o & bit(OVERRIDE_DOWN)))
 			all &= may_count_as_up(h);
 	}
-	return all || n_up >= v->conf.health.min_up;
+	return conf->type != HEALTH_NONE && (all || n_up >= conf->min_up);
 }
 
 bool verdicts_may_be_down(void *ctx, uint16_t number)
@@ -86,86 +62,9 @@ bool verdicts_may_be_down(void *ctx, uint16_t number)
 
 	if (o & bit(OVERRIDE_DOWN))
 		return true;
-	return v->conf.health.type != HEALTH_NONE && (o & bit(OVERRIDE_NONE)) &&
-	       (h->verdicts & (bit(VERDICT_DOWN) | bit(VERDICT_UNKNOWN))) && may_be_heeded(s, v);
-}
-
-/* --- telling control ------------------------------------------------------------------------ */
-
-static void told(struct sim *s, const struct sim_target *t, enum health_verdict verdict)
-{
-	struct sim_health *h = &s->healths[t->number];
-
-	sim_event(s, "DIP %ld is told to be %ld (1: up, 2: down)", t->number, verdict, 0, 0);
-	if (h->verdict == verdict)
-		return;
-	h->verdict = (uint8_t)verdict;
-	h->verdicts |= bit(verdict);
-	h->stored |= bit(verdict);
-	h->unstored = s->box->fail_commits != 0;
-	s->n_verdicts++;
-}
-
-static void look_for_targets(struct sim *s, struct control *c)
-{
-	struct sim_checks *k = &s->checks;
-	struct health_targets t;
-
-	k->n = 0;
-	if (control_list_health(c, &t))
-		sim_wrong(s, "no memory for the DIPs that are checked");
-	for (unsigned i = 0; i < t.n && k->n < SIM_TARGETS; i++)
-		k->list[k->n++] = (struct sim_target){.report = {.vip_slot = t.list[i].vip_slot,
-								 .dip_index = t.list[i].dip_index,
-								 .vip_uid = t.list[i].vip_uid,
-								 .dip_uid = t.list[i].dip_uid},
-						      .number = number_of(&t.list[i].address)};
-	health_targets_free(&t);
-}
-
-/* In control's own time, also in the middle of a plan or a commit. The DIPs may be gone by now. */
-static void report(struct control *c, void *arg)
-{
-	struct sim *s = arg;
-	struct sim_checks *k = &s->checks;
-	struct health_report list[SIM_TARGETS];
-	unsigned n = 0;
-
-	routine_hold(true);
-	if (k->look || k->n == 0)
-		look_for_targets(s, c);
-	for (unsigned i = 0; i < k->n; i++) {
-		bool concerned =
-			k->vip_uid ? k->list[i].report.vip_uid == k->vip_uid : i == k->one % k->n;
-		enum health_verdict verdict = k->verdict;
-		if (!concerned)
-			continue;
-		if (verdict == VERDICT_UNKNOWN)
-			verdict = sim_chance(s, 2) ? VERDICT_UP : VERDICT_DOWN;
-		list[n] = k->list[i].report;
-		list[n].verdict = verdict;
-		list[n++].stats = (struct health_stats){.checks_total = s->step};
-		told(s, &k->list[i], verdict);
-	}
-	control_set_health(c, list, n);
-	routine_hold(false);
-}
-
-static void report_some(struct sim *s)
-{
-	struct sim_checks *k = &s->checks;
-	unsigned one = prng_below(&s->random, SIM_TARGETS);
-	unsigned dice = prng_below(&s->random, 100);
-	bool many = sim_chance(s, 4);
-
-	if (k->call.fn && !k->call.done)
-		return;
-	k->look = sim_chance(s, 2);
-	k->one = k->n ? one % k->n : 0;
-	k->vip_uid = many && k->n ? k->list[k->one].report.vip_uid : 0;
-	k->verdict = dice < 60 ? VERDICT_UP : dice < 90 ? VERDICT_DOWN : VERDICT_UNKNOWN;
-	k->call = (struct queued_call){.fn = report, .arg = s};
-	box_call(s->box, &k->call);
+	return (o & bit(OVERRIDE_NONE)) &&
+	       (h->verdicts & (bit(VERDICT_DOWN) | bit(VERDICT_UNKNOWN))) &&
+	       (may_be_heeded(s, v, &v->conf.health) || may_be_heeded(s, v, &v->health_before));
 }
 
 /* --- overrides ------------------------------------------------------------------------------ */
@@ -201,6 +100,7 @@ void verdicts_answers(struct sim *s)
 	struct sim_override *x = &s->override;
 	struct sim_health *h = &s->healths[x->number];
 
+	checks_look(s);
 	if (!x->used || !x->done)
 		return;
 	sim_event(s, "answer %ld to the override of DIP %ld", x->r.status, x->number, 0, 0);
@@ -231,7 +131,7 @@ void verdicts_step(struct sim *s)
 	if (sim_chance(s, 6))
 		override_some(s);
 	else
-		report_some(s);
+		checks_find(s);
 }
 
 /* --- what must be --------------------------------------------------------------------------- */
@@ -323,6 +223,8 @@ static void check_vip(struct sim *s, struct sim_vip *v, const struct vip_runtime
 	for (unsigned i = 0; i < SIM_DIPS; i++)
 		if (v->dips[i].busy)
 			return;
+	if (!health_conf_equal(&now->conf.health, &v->conf.health))
+		sim_wrong(s, "VIP %s is not checked as it was asked", v->id);
 	for (unsigned i = 0; i < now->n_dips; i++)
 		settle_dip(s, v, &rt->dips[now->dips[i].index].health,
 			   number_of(&now->dips[i].conf.address));
@@ -374,10 +276,7 @@ void verdicts_disk_fails(struct sim *s)
 
 void verdicts_killed(struct sim *s)
 {
-	s->checks.call.fn = NULL;
-	s->checks.n = 0;
 	s->override.used = false;
-	memset(&s->checks.list, 0, sizeof(s->checks.list));
 	for (unsigned i = 0; i < s->next_dip; i++) {
 		struct sim_health *h = &s->healths[i];
 		h->verdicts |= h->stored;
