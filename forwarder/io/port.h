@@ -6,6 +6,7 @@
 
 #include "base/addr.h"
 #include "base/error.h"
+#include "lookup/back_table.h"
 #include "lookup/snapshot.h"
 
 #define BURST_MAX 32
@@ -78,6 +79,12 @@ static inline void port_wake(struct port *p)
 	p->driver->wake(p);
 }
 
+/** A next hop towards clients. */
+struct back_hop {
+	int ifindex;
+	struct ip_addr address;
+};
+
 /** What control tells about VIPs to whatever delivers packets to workers: steer.h in production, a
  *  recorder in tests. Calls come from control's thread only. */
 struct steering {
@@ -86,4 +93,14 @@ struct steering {
 	int (*add)(void *ctx, const struct vip_match *m, struct error *err);
 	/** From now on they go to the kernel. 0 also if it was not there. */
 	int (*del)(void *ctx, const struct vip_match *m, struct error *err);
+	/** Mode nat: from now on packets from this end, and for others than this host, come to workers,
+	 *  marked with their way out (io/steer_map.h); clients will see them come from vip. An end that is
+	 *  there is told anew of its vip. */
+	int (*add_back)(void *ctx, const struct back_key *key, const struct ip_addr *vip,
+			struct error *err);
+	/** From now on they go to the kernel. 0 also if it was not there. */
+	int (*del_back)(void *ctx, const struct back_key *key, struct error *err);
+	/** At most n next hops that packets on their way back need: the kernel is to resolve them, or to keep
+	 *  them resolved. To be called every 100 ms or so. Returns how many. */
+	unsigned (*take_hops)(void *ctx, struct back_hop *hops, unsigned n);
 };

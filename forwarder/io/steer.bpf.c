@@ -220,6 +220,14 @@ static __always_inline enum verdict walk(void *data, void *end, struct steer_vip
 	return OTHERS;
 }
 
+#include "io/steer_back.bpf.h"
+
+/* Of no VIP: on its way back, or the kernel's. */
+static __always_inline int is_others(struct xdp_md *ctx, void *data, void *end)
+{
+	return !n_backs || !take_way_back(ctx, data, end);
+}
+
 SEC("xdp.frags")
 int steer(struct xdp_md *ctx)
 {
@@ -229,7 +237,9 @@ int steer(struct xdp_md *ctx)
 
 	switch (walk(data, end, &key)) {
 	case OTHERS:
-		return XDP_PASS;
+		if (is_others(ctx, data, end))
+			return XDP_PASS;
+		break;
 	case BY_PORT:
 		if (!vip_has_port(&key))
 			return XDP_PASS;

@@ -27,6 +27,7 @@
 #include "steer.skel.h"
 
 _Static_assert(STEER_VIPS_MAX == VIPS_MAX, "the map holds every VIP slot");
+_Static_assert(STEER_IFACES_MAX == IFACES_MAX, "every interface has a code");
 
 #define PROGRAM_NAME "steer"
 
@@ -36,6 +37,7 @@ struct steer {
 	struct steer_bpf *bpf[IFACES_MAX];
 	int addrs_fd;
 	int vips_fd;
+	struct steer_backs backs;
 };
 
 /* What an interface carries, and how to put it back. */
@@ -75,7 +77,33 @@ static int kernel_error(struct error *err, int rc, int ifindex, const char *what
 /* --- loading ------------------------------------------------------------------------------------
  */
 
-/* One instance of the program; all but the first use the first one's VIP maps. */
+static int share_maps(const struct steer *s, struct steer_bpf *b)
+{
+	const struct {
+		struct bpf_map *map;
+		int fd;
+	} shared[] = {{b->maps.vip_addrs, s->addrs_fd},
+		      {b->maps.vips, s->vips_fd},
+		      {b->maps.backs, s->backs.ways_fd},
+		      {b->maps.back_used, s->backs.used_fd},
+		      {b->maps.back_wanted, s->backs.wanted_fd}};
+	int rc = 0;
+
+	for (size_t i = 0; rc == 0 && i < ARRAY_LEN(shared); i++)
+		rc = bpf_map__reuse_fd(shared[i].map, shared[i].fd);
+	return rc;
+}
+
+static void keep_maps(struct steer *s, const struct steer_bpf *b)
+{
+	s->addrs_fd = bpf_map__fd(b->maps.vip_addrs);
+	s->vips_fd = bpf_map__fd(b->maps.vips);
+	s->backs.ways_fd = bpf_map__fd(b->maps.backs);
+	s->backs.used_fd = bpf_map__fd(b->maps.back_used);
+	s->backs.wanted_fd = bpf_map__fd(b->maps.back_wanted);
+}
+
+/* One instance of the program; all but the first use the first one's maps. */
 static int load_one(struct steer *s, unsigned i, uint32_t frame_max, struct error *err)
 {
 	struct steer_bpf *b = steer_bpf__open();
@@ -86,21 +114,19 @@ static int load_one(struct steer *s, unsigned i, uint32_t frame_max, struct erro
 		return kernel_error(err, -errno, 0, "cannot open the steer program");
 	s->bpf[i] = b;
 	b->rodata->frame_max = frame_max;
-	if (i > 0) {
-		rc = bpf_map__reuse_fd(b->maps.vip_addrs, s->addrs_fd);
-		if (rc == 0)
-			rc = bpf_map__reuse_fd(b->maps.vips, s->vips_fd);
-	}
+	if (i > 0)
+		rc = share_maps(s, b);
 	if (rc == 0)
 		rc = steer_bpf__load(b);
 	if (rc < 0)
 		return kernel_error(err, rc, 0,
 				    "cannot load the steer program (needs root and Linux 5.18 or "
 				    "later)");
-	if (i == 0) {
-		s->addrs_fd = bpf_map__fd(b->maps.vip_addrs);
-		s->vips_fd = bpf_map__fd(b->maps.vips);
-	}
+	if (i == 0)
+		keep_maps(s, b);
+	for (unsigned k = 0; k < s->n_ifaces; k++)
+		b->bss->egress_ifindex[k] = (__u32)s->ifindexes[k];
+	s->backs.told[s->backs.n_told++] = &b->bss->n_backs;
 	return 0;
 }
 
@@ -114,8 +140,8 @@ int steer_open(unsigned n_ifaces, const int *ifindexes, uint32_t frame_max, stru
 		return error_set(err, -ENOMEM, "no memory for steer");
 	libbpf_set_print(keep_warning);
 	s->n_ifaces = n_ifaces;
+	memcpy(s->ifindexes, ifindexes, n_ifaces * sizeof(*ifindexes));
 	for (unsigned i = 0; i < n_ifaces; i++) {
-		s->ifindexes[i] = ifindexes[i];
 		int rc = load_one(s, i, frame_max, err);
 		if (rc < 0) {
 			steer_close(s);
@@ -398,6 +424,11 @@ int steer_del_vip(struct steer *s, const struct vip_match *m, struct error *err)
 			 : bpf_map_delete_elem(s->addrs_fd, key.addr) < 0)
 		return map_error(err, -errno, "remove");
 	return 0;
+}
+
+struct steer_backs *steer_backs(struct steer *s)
+{
+	return &s->backs;
 }
 
 uint64_t steer_read_too_big(const struct steer *s)

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "base/error.h"
+#include "io/steer_back.h"
 #include "lookup/snapshot.h"
 
 struct steer;
@@ -44,6 +45,9 @@ uint32_t steer_program_id(const struct steer *s, unsigned iface);
 /** VIP map edits; see struct steering. Before attach they fill the maps. */
 MUST_CHECK int steer_add_vip(struct steer *s, const struct vip_match *m, struct error *err);
 MUST_CHECK int steer_del_vip(struct steer *s, const struct vip_match *m, struct error *err);
+
+/** The ways back of mode nat: io/steer_back.h. They live as long as s. */
+struct steer_backs *steer_backs(struct steer *s);
 
 /** Frames to VIPs that steer dropped because no socket could take them (longer than frame_max, or in
  *  several buffers), over all interfaces. Thread: any. */

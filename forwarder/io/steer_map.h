@@ -5,6 +5,7 @@
 
 #define STEER_VIPS_MAX 4096  /* = VIPS_MAX */
 #define STEER_QUEUES_MAX 256 /* RX queues of an interface */
+#define STEER_IFACES_MAX 16  /* = IFACES_MAX */
 
 /* Key of map `vips`. Addresses are IPv4-mapped for IPv4. */
 struct steer_vip_key {
@@ -23,4 +24,49 @@ struct steer_addr_key {
 enum steer_count {
 	STEER_TOO_BIG, /* dropped: does not fit a frame of the UMEM, or came in several buffers */
 	N_STEER_COUNTS,
+};
+
+/* --- the ways back of mode nat ------------------------------------------------------------------- */
+
+#define STEER_BACKS_MAX 262144 /* DIPs, each with two protocols */
+#define STEER_HOPS_MAX 4096
+#define STEER_WANTED_MAX 256
+
+/* Key of map `backs`: a DIP's end of its connections (struct back_key). */
+struct steer_back_key {
+	__u8 addr[16];
+	__be16 port; /* 0 = any */
+	__u8 proto;  /* IPPROTO_TCP, IPPROTO_UDP */
+	__u8 zero;
+};
+
+/* Its value: the source that clients will see, by which routes may be chosen. */
+struct steer_back {
+	__u8 vip[16];
+};
+
+/* Key of maps `back_used` and `back_wanted`: a next hop towards clients. */
+struct steer_hop_key {
+	__u8 addr[16];
+	__u32 ifindex;
+};
+
+/* How steer hands a packet on its way back to a worker: the kernel's FIB has been asked already, and
+ * the frame has the MAC addresses with which it leaves. The egress interface, or why there is none,
+ * stands in place of the Ethernet type (the outer one), which is told by two bits of it. No frame
+ * comes from the wire with such a type: below 0x0600 it would be a length, and steer passes those on
+ * to the kernel. (Metadata in front of the frame would be the other way, but not every driver has
+ * room for it, and AF_XDP does not tell whether there is any.) */
+#define STEER_BACK_TYPE 0x0200
+#define STEER_BACK_MASK 0xff00
+#define STEER_BACK_KIND_SHIFT 6 /* enum steer_back_kind */
+#define STEER_BACK_CODE_MASK 0x3f
+
+enum steer_back_kind { STEER_BACK_V4, STEER_BACK_V6, STEER_BACK_CTAG, STEER_BACK_STAG };
+
+/* Codes from 0 on are interfaces. */
+enum steer_back_code {
+	STEER_BACK_NO_NEIGHBOR = 0x20, /* of the next hop no MAC address is known */
+	STEER_BACK_TOO_BIG,	       /* for the way to the client, and may be fragmented */
+	STEER_BACK_ELSEWHERE,	       /* the way leads out by an interface that is not served */
 };

@@ -143,6 +143,7 @@ void snapshot_free(struct snapshot *s)
 		return;
 	for (unsigned i = 0; i < VIPS_MAX; i++)
 		vip_view_unref(s->vips[i]);
+	back_table_unref(s->back);
 	free(s->match);
 	free(s->exact);
 	free(s);

@@ -6,6 +6,7 @@
 #include <netinet/in.h>
 #include <stdbool.h>
 
+#include "lookup/back_table.h"
 #include "lookup/dcode_table.h"
 #include "lookup/flow_key.h"
 #include "lookup/othello.h"
@@ -13,7 +14,7 @@
 #define VIPS_MAX 4096 /* VIP slots: 0 .. VIPS_MAX - 1 */
 
 enum vip_protocol { VIP_TCP, VIP_UDP, VIP_ANY }; /* any: TCP and UDP */
-enum vip_mode { VIP_L2, VIP_IPIP, VIP_GUE };
+enum vip_mode { VIP_L2, VIP_IPIP, VIP_GUE, VIP_NAT };
 enum vip_affinity { AFFINITY_FLOW, AFFINITY_CLIENT };
 enum learn_overflow { OVERFLOW_FORWARD, OVERFLOW_DROP };
 
@@ -33,6 +34,7 @@ struct dip_view {
 	uint16_t mtu;       /* of the egress interface, IP bytes */
 	bool usable;        /* up or draining: a lookup may name it */
 	bool resolved;      /* egress and MACs are known; else count no_neighbor */
+	uint16_t nat_port_be; /* VIP_NAT: its port; 0: the packet's */
 	uint32_t counter;   /* index of its packet and byte counters (worker/counters.h) */
 };
 
@@ -81,6 +83,7 @@ struct snapshot {
 	uint16_t *match;      /* slot + 1, 0 = free */
 	uint8_t match_kinds;  /* bit k: some VIP is of kind k (see snapshot_match) */
 	uint64_t match_seed;
+	struct back_table *back; /* of the VIPs of mode nat; the snapshot's reference; NULL = none */
 	uint32_t n_vips;      /* VIPs in use */
 	struct vip_view *vips[VIPS_MAX]; /* by slot; NULL = unused */
 };

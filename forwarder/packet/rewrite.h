@@ -9,6 +9,7 @@ enum rewrite_result {
 	REWRITE_NO_HEADROOM, /* the driver left too little room in front (a bug or a bad MTU) */
 	REWRITE_FAMILY,	     /* the DIP is of the other family, which the mode does not bridge */
 	REWRITE_TTL,	     /* the packet has no hop left */
+	REWRITE_UNTRANSLATABLE, /* nat: its checksum is not ours to update */
 };
 
 /** Where a packet goes. */
@@ -19,6 +20,7 @@ struct rewrite_to {
 	uint32_t mtu;		/* IP bytes the egress interface carries */
 	uint64_t hash;		/* the flow's: spreads outer sources */
 	uint16_t gue_port;	/* gue: the UDP port at the DIP, host order */
+	uint16_t nat_port_be;	/* nat: the port at the DIP; 0: that of the packet */
 };
 
 /** l2 (direct server return): new MAC addresses; VLAN tags and link padding stay as they are, and

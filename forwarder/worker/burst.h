@@ -17,9 +17,11 @@ struct burst {
 	unsigned n_ended;
 	uint32_t egress; /* bit i: a frame goes out by interface i */
 	uint32_t aside;	 /* bit i: frame i leaves, but not to a DIP */
+	uint32_t backs;	 /* bit i: frame i is a DIP's, on its way back */
 	struct packet packets[BURST_MAX];
 	struct lookup flows[BURST_MAX];
 	const struct dip_view *dips[BURST_MAX];
+	const struct back_way *ways[BURST_MAX]; /* of those in backs */
 	uint32_t len_in[BURST_MAX];   /* frame length as received */
 	uint8_t parsed[BURST_MAX];    /* enum parse_result */
 	uint8_t reason[BURST_MAX];    /* enum drop_reason of a frame that has ended */

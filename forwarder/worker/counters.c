@@ -23,8 +23,9 @@ struct worker_counters *worker_counters_new(void)
 	if (!c)
 		return NULL;
 	c->dips = hugemem_alloc(DIPS_BYTES, NULL);
-	if (!c->dips) {
-		hugemem_free(c, sizeof(*c));
+	c->back = hugemem_alloc(DIPS_BYTES, NULL);
+	if (!c->dips || !c->back) {
+		worker_counters_free(c);
 		return NULL;
 	}
 	return c;
@@ -35,5 +36,6 @@ void worker_counters_free(struct worker_counters *c)
 	if (!c)
 		return;
 	hugemem_free(c->dips, DIPS_BYTES);
+	hugemem_free(c->back, DIPS_BYTES);
 	hugemem_free(c, sizeof(*c));
 }

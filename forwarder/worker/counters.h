@@ -19,6 +19,11 @@
 	X(no_headroom, "no room to put an outer header in front")                                  \
 	X(ttl_expired, "the packet's TTL or hop limit ended here")                                 \
 	X(family_mismatch, "the DIP's address family does not fit the packet's")                   \
+	X(untranslatable, "mode nat: its checksum covers addresses that may not change")           \
+	X(back_unresolved, "mode nat: the next hop back to the client is not resolved")            \
+	X(back_elsewhere, "mode nat: back to the client leads no interface that is served")        \
+	X(back_unknown, "mode nat: from a DIP that has just gone")                                 \
+	X(back_spoofed, "mode nat: from a DIP's address, but not by the DIP's interface")          \
 	X(tx_full, "the egress ring was full")                                                     \
 	X(learn_overflow, "the flow could not be learned and the VIP wants it dropped")
 
@@ -40,7 +45,7 @@ struct traffic_counter {
 
 #define DIP_COUNTERS_MAX SIM_SIZE(131072, 1024) /* dip_view.counter is below this */
 
-/** All counters of one worker. dips is a hugemem array of DIP_COUNTERS_MAX. Counters only grow; who
+/** All counters of one worker. dips and back are hugemem arrays of DIP_COUNTERS_MAX. Counters only grow; who
  *  takes over a DIP counter subtracts what it found (control does). */
 struct worker_counters {
 	CACHE_ALIGNED struct traffic_counter rx[IFACES_MAX];
@@ -54,6 +59,7 @@ struct worker_counters {
 	_Atomic uint64_t bursts;
 	_Atomic uint64_t sleeps;
 	struct traffic_counter *dips;
+	struct traffic_counter *back; /* mode nat: what came from the DIPs and was sent to clients */
 };
 
 MUST_CHECK struct worker_counters *worker_counters_new(void);

@@ -12,6 +12,7 @@ static inline uint32_t modes_overhead(enum vip_mode mode, const struct ip_addr *
 {
 	switch (mode) {
 	case VIP_L2:
+	case VIP_NAT:
 		return 0;
 	case VIP_IPIP:
 		return rewrite_ipip_overhead(dip);

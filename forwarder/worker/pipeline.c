@@ -14,8 +14,8 @@
 #include <arpa/inet.h>
 #include <assert.h>
 
-#include "packet/rewrite.h"
-#include "worker/burst.h"
+#include "packet/nat.h"
+#include "worker/back.h"
 
 static ALWAYS_INLINE void traffic_add(struct traffic_counter *c, uint64_t packets, uint64_t bytes)
 {
@@ -91,6 +91,8 @@ static void classify(struct burst *b)
 			continue;
 		}
 		if (unlikely(b->parsed[i] != PARSE_OK)) {
+			if (b->parsed[i] == PARSE_NOT_IP && back_take(b, i))
+				continue;
 			burst_end(b, i, reason_of_parse(b->parsed[i]));
 			continue;
 		}
@@ -167,6 +169,9 @@ static enum rewrite_result rewrite_frame(struct frame *frame, const struct packe
 	case VIP_GUE:
 		to.gue_port = f->vip->gue_port;
 		return rewrite_gue(&frame->data, &frame->len, frame->headroom, p, &to);
+	case VIP_NAT:
+		to.nat_port_be = d->nat_port_be;
+		return rewrite_nat(frame->data, p, &to);
 	default:
 		return rewrite_l2(frame->data, frame->len, p, &to);
 	}
@@ -181,6 +186,8 @@ static enum drop_reason reason_of_rewrite(enum rewrite_result r)
 		return DROP_family_mismatch;
 	case REWRITE_TTL:
 		return DROP_ttl_expired;
+	case REWRITE_UNTRANSLATABLE:
+		return DROP_untranslatable;
 	default:
 		return DROP_frame_too_big;
 	}
@@ -234,6 +241,8 @@ static void send_by(struct burst *b, unsigned iface)
 	for (unsigned k = 0; k < sent; k++) {
 		if (likely(!(b->aside >> from[k] & 1)))
 			traffic_add(&c->dips[b->dips[from[k]]->counter], 1, b->len_in[from[k]]);
+		else if (b->backs >> from[k] & 1)
+			back_count(b, from[k]);
 		bytes += out[k].len;
 	}
 	traffic_add(&c->tx[iface], sent, bytes);
@@ -295,6 +304,7 @@ void pipeline_burst(struct worker *w, const struct snapshot *s, struct frame *fr
 	b.n_ended = 0;
 	b.egress = 0;
 	b.aside = 0;
+	b.backs = 0;
 	b.trace.tap = NULL;
 	receive(&b);
 	parse(&b);
@@ -306,6 +316,8 @@ void pipeline_burst(struct worker *w, const struct snapshot *s, struct frame *fr
 	learn(&b, now_ms);
 	FAULT_POINT();
 	rewrite(&b);
+	if (unlikely(b.backs))
+		back_rewrite(&b);
 	if (unlikely(b.trace.tap))
 		trace_rewritten(&b);
 	for (uint32_t left = b.egress; left; left &= left - 1)

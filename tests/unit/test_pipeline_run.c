@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "packet/rewrite.h"
+#include "packet/nat.h"
 #include "tests/unit/forwarding.h"
 #include "tests/unit/frames.h"
 
@@ -28,8 +28,8 @@ static uint64_t pick(uint64_t n)
 static const char *const addresses[N_VIPS] = {"198.51.100.1", "198.51.100.2", "198.51.100.3",
 					      "2001:db8::1",  "2001:db8::2",  "198.51.100.4"};
 
-/* VIPs of all sorts: the second and fifth tunnel, the third keeps clients together, the last has no
- * DIP; some DIPs are not usable, not resolved, or behind a small MTU. */
+/* VIPs of all sorts: the second and fifth tunnel, the third translates and keeps clients together,
+ * the last has no DIP; some DIPs are not usable, not resolved, or behind a small MTU. */
 static struct snapshot *varied_snapshot(void)
 {
 	struct snapshot *s = snapshot_new(1, 0);
@@ -37,13 +37,17 @@ static struct snapshot *varied_snapshot(void)
 	ck_assert_ptr_nonnull(s);
 	for (uint16_t slot = 0; slot < N_VIPS; slot++) {
 		struct vip_view *v = forwarding_vip(slot, addresses[slot], slot == 5 ? 0 : 7);
-		v->mode = slot % 3 == 1 ? VIP_IPIP : slot == 3 ? VIP_GUE : VIP_L2;
+		v->mode = slot % 3 == 1 ? VIP_IPIP
+			  : slot == 3	? VIP_GUE
+			  : slot == 2	? VIP_NAT
+					: VIP_L2;
 		v->gue_port = 6080;
 		v->affinity = slot == 2 ? AFFINITY_CLIENT : AFFINITY_FLOW;
 		for (uint32_t i = 1; i < v->n_dips; i++) {
 			struct dip_view *d = &vip_view_dips(v)[i];
 			if (pick(2))
 				d->address = frames_ip("2001:db8:9::1");
+			d->nat_port_be = (uint16_t)pick(3);
 			d->usable = pick(8) != 0;
 			d->resolved = pick(8) != 0;
 			d->mtu = pick(4) ? 1500 : 600;
@@ -63,12 +67,15 @@ struct fate {
 static int rewrite(const struct vip_view *v, const struct dip_view *d, const struct packet *p,
 		   struct frame *f, uint64_t hash)
 {
-	struct rewrite_to to = {d->address, d->dst_mac, d->src_mac, d->mtu, hash, v->gue_port};
+	struct rewrite_to to = {d->address, d->dst_mac,	 d->src_mac,	d->mtu,
+				hash,	    v->gue_port, d->nat_port_be};
 	static const int reasons[] = {
 		[REWRITE_OK] = -1,
 		[REWRITE_TOO_BIG] = DROP_frame_too_big,
 		[REWRITE_NO_HEADROOM] = DROP_no_headroom,
+		[REWRITE_FAMILY] = DROP_family_mismatch,
 		[REWRITE_TTL] = DROP_ttl_expired,
+		[REWRITE_UNTRANSLATABLE] = DROP_untranslatable,
 	};
 
 	switch (v->mode) {
@@ -76,9 +83,24 @@ static int rewrite(const struct vip_view *v, const struct dip_view *d, const str
 		return reasons[rewrite_l2(f->data, f->len, p, &to)];
 	case VIP_IPIP:
 		return reasons[rewrite_ipip(&f->data, &f->len, f->headroom, p, &to)];
+	case VIP_NAT:
+		return reasons[rewrite_nat(f->data, p, &to)];
 	default:
 		return reasons[rewrite_gue(&f->data, &f->len, f->headroom, p, &to)];
 	}
+}
+
+/* A changed byte may make a frame one on its way back, of which there is none here. */
+static int marked(uint8_t *data, uint32_t len, struct packet *p)
+{
+	static const uint8_t types[][2] = {{0x08, 0x00}, {0x86, 0xdd}, {0x81, 0x00}, {0x88, 0xa8}};
+	static const int reasons[] = {DROP_back_unknown, DROP_malformed, DROP_fragment,
+				      DROP_malformed, DROP_not_l4};
+
+	if (len < 14 || data[12] != 2)
+		return DROP_no_vip;
+	memcpy(data + 12, types[data[13] >> 6], 2);
+	return reasons[parse_packet(data, len, p)];
 }
 
 /* What must become of one frame, written down in the order in which exits are tried. On the way the
@@ -97,7 +119,7 @@ static struct fate expect(const struct snapshot *s, uint32_t len, unsigned headr
 	enum parse_result parsed = parse_packet(data, len, &p);
 	static const int parse_reasons[] = {-1, DROP_malformed, DROP_fragment, DROP_no_vip,
 					    DROP_not_l4};
-	f.reason = parse_reasons[parsed];
+	f.reason = parsed == PARSE_NOT_IP ? marked(data, len, &p) : parse_reasons[parsed];
 	if (f.reason >= 0)
 		return f;
 	const struct vip_view *v = snapshot_match(s, &p.dst, ntohs(p.dport_be), p.proto);

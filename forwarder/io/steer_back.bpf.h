@@ -1,0 +1,260 @@
+/* Packets of mode nat on their way back, from a DIP to a client. A part of steer.bpf.c.
+ *
+ * The balancer is the DIPs' router, and the kernel does a router's part for them: it knows routes,
+ * rules and neighbours, so the next hop is asked of its FIB here (a worker would need one for each
+ * client there is). The packet then goes to a worker, which translates it; not from here to the
+ * egress at once, because a local sender's partial checksum must be completed, which takes a look at
+ * the whole packet, and because the other end of a veth drops what is redirected to it. All that a
+ * router answers with an ICMP error is left to the kernel as it came, since it will not be forwarded
+ * (no hop left, too big, no route, prohibited), and so is what is for the balancer itself. What the
+ * kernel would forward never gets to it: from a DIP's own address it means nothing to the client.
+ *
+ * Which DIPs' side a packet came from, the worker checks. */
+#pragma once
+
+#define AF_INET 2
+#define AF_INET6 10
+#define IP4_DF 0x4000
+#define HOP_SEEN_NS 1000000000ull /* so often is a next hop's use noted */
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, STEER_BACKS_MAX);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct steer_back_key);
+	__type(value, struct steer_back);
+} backs SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, STEER_HOPS_MAX);
+	__type(key, struct steer_hop_key);
+	__type(value, __u64);
+} back_used SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, STEER_WANTED_MAX);
+	__type(key, struct steer_hop_key);
+	__type(value, __u64);
+} back_wanted SEC(".maps");
+
+/* Entries of `backs`: with none nothing is looked up. */
+volatile __u32 n_backs;
+
+/* The kernel's index of each interface, in the order of the worker's; 0 = none. */
+volatile __u32 egress_ifindex[STEER_IFACES_MAX];
+
+/* Where the packet is in the frame, and whose. */
+struct way_back {
+	struct steer_back_key from;
+	__be16 dport;
+	void *l3;
+	__u8 is_v6;
+	__u8 hops; /* TTL */
+};
+
+static __always_inline int read_ends(void *l4, void *end, __u8 proto, struct way_back *w)
+{
+	__be16 *ports = l4;
+
+	if ((proto != IPPROTO_TCP && proto != IPPROTO_UDP) || l4 + 4 > end)
+		return 0;
+	w->from.proto = proto;
+	w->from.port = ports[0];
+	w->dport = ports[1];
+	return 1;
+}
+
+static __always_inline int read_ipv4_ends(void *end, struct way_back *w)
+{
+	struct iphdr *ip = w->l3;
+
+	if ((void *)(ip + 1) > end || ip->ihl < 5 || (ip->frag_off & bpf_htons(0x1fff)))
+		return 0;
+	w->from.addr[10] = 0xff;
+	w->from.addr[11] = 0xff;
+	__builtin_memcpy(&w->from.addr[12], &ip->saddr, 4);
+	w->hops = ip->ttl;
+	return read_ends(w->l3 + ip->ihl * 4, end, ip->protocol, w);
+}
+
+static __always_inline int read_ipv6_ends(void *end, struct way_back *w)
+{
+	struct ipv6hdr *ip = w->l3;
+
+	if ((void *)(ip + 1) > end)
+		return 0;
+	w->is_v6 = 1;
+	__builtin_memcpy(w->from.addr, &ip->saddr, 16);
+	w->hops = ip->hop_limit;
+
+	__u8 next = ip->nexthdr;
+	void *p = ip + 1;
+	for (int i = 0; i <= EXT_HEADERS_MAX; i++) {
+		__u8 *ext = p;
+
+		if (!is_extension(next) || next == NEXTHDR_FRAGMENT)
+			return read_ends(p, end, next, w);
+		if (p + 8 > end)
+			return 0;
+		p += next == NEXTHDR_AUTH ? (ext[1] + 2) * 4 : (ext[1] + 1) * 8;
+		next = ext[0];
+	}
+	return 0;
+}
+
+static __always_inline int read_way_back(void *data, void *end, struct way_back *w)
+{
+	struct ethhdr *eth = data;
+
+	if ((void *)(eth + 1) > end || load_mac(eth->h_dest) != own_mac)
+		return 0;
+	__be16 type = eth->h_proto;
+	w->l3 = eth + 1;
+#pragma unroll
+	for (int i = 0; i < VLAN_TAGS_MAX; i++) {
+		__be16 *tag = w->l3;
+
+		if (type != bpf_htons(ETH_P_8021Q) && type != bpf_htons(ETH_P_8021AD))
+			break;
+		if (w->l3 + 4 > end)
+			return 0;
+		type = tag[1];
+		w->l3 += 4;
+	}
+	if (type == bpf_htons(ETH_P_IP))
+		return read_ipv4_ends(end, w);
+	return type == bpf_htons(ETH_P_IPV6) && read_ipv6_ends(end, w);
+}
+
+/* The most specific first, as in the worker's table. */
+static __always_inline struct steer_back *find_back(const struct way_back *w)
+{
+	struct steer_back_key key = w->from;
+	struct steer_back *b = bpf_map_lookup_elem(&backs, &key);
+
+	if (b)
+		return b;
+	key.port = 0;
+	return bpf_map_lookup_elem(&backs, &key);
+}
+
+/* The kernel's answer for the packet as the client will get it: BPF_FIB_LKUP_RET_*, or negative. */
+static __always_inline long ask_fib(struct xdp_md *ctx, void *end, const struct way_back *w,
+				    const struct steer_back *b, struct bpf_fib_lookup *f)
+{
+	f->ifindex = ctx->ingress_ifindex;
+	f->l4_protocol = w->from.proto;
+	f->sport = w->from.port;
+	f->dport = w->dport;
+	if (w->is_v6) {
+		struct ipv6hdr *ip = w->l3;
+
+		if ((void *)(ip + 1) > end)
+			return -1;
+		f->family = AF_INET6;
+		f->tot_len = bpf_ntohs(ip->payload_len) + sizeof(*ip);
+		f->flowinfo = *(__be32 *)ip & bpf_htonl(0x0fffffff);
+		__builtin_memcpy(f->ipv6_src, b->vip, 16);
+		__builtin_memcpy(f->ipv6_dst, &ip->daddr, 16);
+	} else {
+		struct iphdr *ip = w->l3;
+
+		if ((void *)(ip + 1) > end)
+			return -1;
+		f->family = AF_INET;
+		f->tot_len = bpf_ntohs(ip->tot_len);
+		f->tos = ip->tos & 0x1c; /* what routes may be chosen by: IPTOS_RT_MASK */
+		__builtin_memcpy(&f->ipv4_src, &b->vip[12], 4);
+		f->ipv4_dst = ip->daddr;
+	}
+	return bpf_fib_lookup(ctx, f, sizeof(*f), 0);
+}
+
+static __always_inline void note_hop(void *map, const struct bpf_fib_lookup *f)
+{
+	struct steer_hop_key key = {.ifindex = f->ifindex};
+	__u64 now = bpf_ktime_get_coarse_ns(), *seen;
+
+	if (f->family == AF_INET) {
+		key.addr[10] = 0xff;
+		key.addr[11] = 0xff;
+		__builtin_memcpy(&key.addr[12], &f->ipv4_dst, 4);
+	} else {
+		__builtin_memcpy(key.addr, f->ipv6_dst, 16);
+	}
+	seen = bpf_map_lookup_elem(map, &key);
+	if (!seen)
+		bpf_map_update_elem(map, &key, &now, BPF_ANY);
+	else if (now - *seen > HOP_SEEN_NS)
+		*seen = now;
+}
+
+static __always_inline int egress_code(__u32 ifindex)
+{
+	for (int i = 0; i < STEER_IFACES_MAX; i++)
+		if (egress_ifindex[i] == ifindex)
+			return i;
+	return STEER_BACK_ELSEWHERE;
+}
+
+static __always_inline int may_be_fragmented(void *end, const struct way_back *w)
+{
+	struct iphdr *ip = w->l3;
+
+	return !w->is_v6 && (void *)(ip + 1) <= end && !(ip->frag_off & bpf_htons(IP4_DF));
+}
+
+static __always_inline void mark(struct ethhdr *eth, const struct way_back *w, int code)
+{
+	__be16 type = eth->h_proto;
+	int kind = w->is_v6 ? STEER_BACK_V6 : STEER_BACK_V4;
+
+	if (type == bpf_htons(ETH_P_8021Q))
+		kind = STEER_BACK_CTAG;
+	else if (type == bpf_htons(ETH_P_8021AD))
+		kind = STEER_BACK_STAG;
+	eth->h_proto = bpf_htons(STEER_BACK_TYPE | kind << STEER_BACK_KIND_SHIFT | code);
+}
+
+/* 1: a worker's, as marked. 0: the kernel's. */
+static __always_inline int take_way_back(struct xdp_md *ctx, void *data, void *end)
+{
+	struct way_back w = {};
+	struct bpf_fib_lookup f = {};
+	int code;
+
+	if (!read_way_back(data, end, &w))
+		return 0;
+	struct steer_back *b = find_back(&w);
+	if (!b || w.hops <= 1)
+		return 0;
+	switch (ask_fib(ctx, end, &w, b, &f)) {
+	case BPF_FIB_LKUP_RET_SUCCESS:
+		note_hop(&back_used, &f);
+		code = egress_code(f.ifindex);
+		break;
+	case BPF_FIB_LKUP_RET_NO_NEIGH:
+		note_hop(&back_wanted, &f);
+		code = STEER_BACK_NO_NEIGHBOR;
+		break;
+	case BPF_FIB_LKUP_RET_FRAG_NEEDED:
+		if (!may_be_fragmented(end, &w))
+			return 0;
+		code = STEER_BACK_TOO_BIG;
+		break;
+	case BPF_FIB_LKUP_RET_UNSUPP_LWT:
+		code = STEER_BACK_ELSEWHERE;
+		break;
+	default:
+		return 0;
+	}
+	struct ethhdr *eth = data;
+	if (code < STEER_IFACES_MAX) {
+		__builtin_memcpy(eth->h_dest, f.dmac, ETH_ALEN);
+		__builtin_memcpy(eth->h_source, f.smac, ETH_ALEN);
+	}
+	mark(eth, &w, code);
+	return 1;
+}

@@ -1,0 +1,118 @@
+/* The translation needs no flow: (DIP, port, protocol) names one VIP. steer has asked the kernel
+ * where the client is and written the MAC addresses; what is left to do is what needs the whole
+ * packet or the snapshot.
+ *
+ * Who may be translated: a source address is easily written, so a packet counts as a DIP's only if
+ * it came in by the interface that leads to the DIP (strict reverse path, as a router's rp_filter).
+ * A client that pretends to be one from elsewhere is dropped and counted. One that stands on the
+ * DIPs' own segment, and whom nothing there keeps from using their addresses, could as well be the
+ * DIP: what it gains is packets from the VIP's address and port to whom it likes, which it could
+ * send from there itself, without us. */
+#include "worker/back.h"
+
+#include <arpa/inet.h>
+
+#include "io/steer_map.h"
+#include "packet/nat.h"
+#include "packet/ttl.h"
+
+#define TYPE_AT 12
+
+/* The Ethernet type that steer's mark has taken the place of. */
+static uint16_t type_of(uint16_t mark)
+{
+	static const uint16_t types[] = {[STEER_BACK_V4] = 0x0800,
+					 [STEER_BACK_V6] = 0x86dd,
+					 [STEER_BACK_CTAG] = 0x8100,
+					 [STEER_BACK_STAG] = 0x88a8};
+
+	return types[mark >> STEER_BACK_KIND_SHIFT & 3];
+}
+
+static enum drop_reason reason_of_code(unsigned code)
+{
+	switch (code) {
+	case STEER_BACK_NO_NEIGHBOR:
+		return DROP_back_unresolved;
+	case STEER_BACK_TOO_BIG:
+		return DROP_frame_too_big;
+	default:
+		return DROP_back_elsewhere;
+	}
+}
+
+static enum drop_reason reason_of_parse(enum parse_result r)
+{
+	return r == PARSE_FRAGMENT ? DROP_fragment
+	       : r == PARSE_NOT_L4 ? DROP_not_l4
+				   : DROP_malformed;
+}
+
+static const struct back_way *find_way(const struct burst *b, const struct packet *p)
+{
+	return b->s->back ? back_table_find(b->s->back, &p->src, p->sport_be, p->proto) : NULL;
+}
+
+__attribute__((noinline)) bool back_take(struct burst *b, unsigned i)
+{
+	struct frame *f = &b->frames[i];
+	struct packet *p = &b->packets[i];
+	uint16_t mark;
+
+	if (f->len < TYPE_AT + sizeof(mark))
+		return false;
+	memcpy(&mark, f->data + TYPE_AT, sizeof(mark));
+	mark = ntohs(mark);
+	if ((mark & STEER_BACK_MASK) != STEER_BACK_TYPE)
+		return false;
+	uint16_t type_be = htons(type_of(mark));
+	memcpy(f->data + TYPE_AT, &type_be, sizeof(type_be));
+	b->parsed[i] = (uint8_t)parse_packet(f->data, f->len, p);
+	unsigned code = mark & STEER_BACK_CODE_MASK;
+	const struct back_way *w = b->parsed[i] == PARSE_OK ? find_way(b, p) : NULL;
+	if (b->parsed[i] != PARSE_OK)
+		burst_end(b, i, reason_of_parse(b->parsed[i]));
+	else if (!w)
+		burst_end(b, i, DROP_back_unknown);
+	else if (w->iface != f->iface)
+		burst_end(b, i, DROP_back_spoofed);
+	else if (code >= b->w->port->n_ifaces)
+		burst_end(b, i, reason_of_code(code));
+	else if (!nat_fits(p, &w->vip))
+		burst_end(b, i, DROP_untranslatable);
+	else if (ttl_ends(f->data + p->l3_offset, p->is_v6))
+		burst_end(b, i, DROP_ttl_expired);
+	else {
+		b->ways[i] = w;
+		b->backs |= 1u << i;
+		burst_send_aside(b, i, code);
+	}
+	return true;
+}
+
+__attribute__((noinline)) void back_rewrite(struct burst *b)
+{
+	uint64_t completed = 0;
+
+	for (uint32_t left = b->backs; left; left &= left - 1) {
+		unsigned i = (unsigned)__builtin_ctz(left);
+		uint8_t *data = b->frames[i].data;
+		struct packet *p = &b->packets[i];
+
+		completed += checksum_apply(b->w->checksum, data, p);
+		nat_set_source(data, p, &b->ways[i]->vip, b->ways[i]->vip_port_be);
+		ttl_lower(data + p->l3_offset, p->is_v6);
+	}
+	if (completed)
+		counter_add(&b->w->counters->checksums_completed, completed);
+}
+
+void back_count(const struct burst *b, unsigned i)
+{
+	uint32_t counter = b->ways[i]->counter;
+
+	if (counter == BACK_UNCOUNTED)
+		return;
+	counter_add(&b->w->counters->back[counter].packets, 1);
+	counter_add(&b->w->counters->back[counter].bytes, b->len_in[i]);
+}

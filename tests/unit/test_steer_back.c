@@ -1,0 +1,330 @@
+/* steer's part in mode nat, by BPF_PROG_TEST_RUN in a namespace with real routes and neighbours:
+ * which packets of DIPs it takes, which MAC addresses and mark they get, and which next hops it
+ * asks for. No socket is bound: what is taken ends as XDP_DROP, with its bytes changed. Needs root.
+ */
+#include <arpa/inet.h>
+#include <bpf/bpf.h>
+#include <check.h>
+#include <linux/bpf.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "frames.h"
+#include "io/steer.h"
+#include "netns.h"
+
+#define FRAME_MAX 1792
+#define DIP "10.9.0.11"
+#define DIP6 "2001:db8:9::11"
+#define VIP "198.51.100.1"
+#define VIP6 "2001:db8::100"
+#define CLIENT "10.1.0.9"
+#define CLIENT6 "2001:db8:1::9"
+
+enum { CLIENT_SIDE, DIP_SIDE, N_SIDES };
+
+static struct steer *steer;
+static struct steer_backs *backs;
+static int ifindexes[N_SIDES];
+static uint8_t macs[N_SIDES][6], in[FRAMES_MAX], out[FRAMES_MAX];
+static const uint8_t client_mac[6] = {2, 1, 0, 0, 0, 9};
+
+static void sh(const char *command)
+{
+	ck_assert_msg(netns_sh("%s", command) == 0, "%s", command);
+}
+
+static void add_back(const char *dip, uint16_t port, uint8_t proto, const char *vip)
+{
+	struct back_key key = {.address = frames_ip(dip), .port_be = htons(port), .proto = proto};
+	struct ip_addr a = frames_ip(vip);
+	struct error err = {""};
+
+	ck_assert_msg(steer_add_back(backs, &key, &a, &err) == 0, "%s", err.message);
+}
+
+static void del_back(const char *dip, uint16_t port, uint8_t proto)
+{
+	struct back_key key = {.address = frames_ip(dip), .port_be = htons(port), .proto = proto};
+	struct error err = {""};
+
+	ck_assert_msg(steer_del_back(backs, &key, &err) == 0, "%s", err.message);
+}
+
+static void setup(void)
+{
+	static const char *const names[N_SIDES] = {"cl", "dp"};
+	struct error err = {""};
+	int ns = netns_new(), other = netns_new();
+
+	netns_veth(ns, "cl", other, "cl-peer", 1);
+	netns_veth(ns, "dp", other, "dp-peer", 1);
+	netns_enter(ns);
+	sh("sysctl -qw net.ipv4.conf.dp.forwarding=1 net.ipv6.conf.dp.forwarding=1 &&"
+	   " ip -batch - <<EOF\n"
+	   "address add 10.1.0.1/24 dev cl\n"
+	   "address add 10.9.0.1/24 dev dp\n"
+	   "address add " VIP "/32 dev cl\n"
+	   "address add " VIP6 "/128 dev cl nodad\n"
+	   "address add 2001:db8:1::1/64 dev cl nodad\n"
+	   "address add 2001:db8:9::1/64 dev dp nodad\n"
+	   "neighbor add " CLIENT " lladdr 02:01:00:00:00:09 dev cl\n"
+	   "neighbor add " CLIENT6 " lladdr 02:01:00:00:00:09 dev cl\n"
+	   "route add 203.0.113.0/24 via 10.1.0.254\n"
+	   "route add 2001:db8:f::/48 via 2001:db8:1::254\n"
+	   "route add blackhole 203.0.112.0/24\n"
+	   "route add 203.0.111.0/24 via " CLIENT " mtu lock 600\n"
+	   "EOF\n");
+	for (int i = 0; i < N_SIDES; i++) {
+		ifindexes[i] = (int)if_nametoindex(names[i]);
+		netns_mac(names[i], macs[i]);
+	}
+	ck_assert_msg(steer_open(N_SIDES, ifindexes, FRAME_MAX, &steer, &err) == 0, "%s",
+		      err.message);
+	for (unsigned i = 0; i < N_SIDES; i++)
+		ck_assert(steer_set_mac(steer, i, macs[i]));
+	backs = steer_backs(steer);
+	add_back(DIP, 8080, IPPROTO_TCP, VIP);
+	add_back(DIP6, 8080, IPPROTO_UDP, VIP6);
+	add_back("10.9.0.12", 0, IPPROTO_TCP, VIP);
+}
+
+static void teardown(void)
+{
+	steer_close(steer);
+}
+
+static struct frames_spec answer(const char *src, const char *dst)
+{
+	struct frames_spec s = {.src = frames_ip(src),
+				.dst = frames_ip(dst),
+				.sport = 8080,
+				.dport = 40000,
+				.proto = strchr(src, ':') ? IPPROTO_UDP : IPPROTO_TCP,
+				.payload_len = 100};
+
+	memcpy(s.dst_mac, macs[DIP_SIDE], 6);
+	return s;
+}
+
+static uint32_t run(const struct frames_spec *s)
+{
+	uint32_t len = frames_build(in, s);
+	struct xdp_md ctx = {.data_end = len, .ingress_ifindex = (__u32)ifindexes[DIP_SIDE]};
+	LIBBPF_OPTS(bpf_test_run_opts, o, .data_in = in, .data_size_in = len, .data_out = out,
+		    .data_size_out = sizeof(out), .ctx_in = &ctx, .ctx_size_in = sizeof(ctx),
+		    .repeat = 1);
+
+	int rc = bpf_prog_test_run_opts(steer_program_fd(steer, DIP_SIDE), &o);
+	ck_assert_msg(rc == 0, "test run: %s", strerror(-rc));
+	ck_assert_uint_eq(o.data_size_out, len);
+	if (o.retval == XDP_PASS)
+		ck_assert_mem_eq(out, in, len);
+	else
+		ck_assert_mem_eq(out + 14, in + 14, len - 14);
+	return o.retval;
+}
+
+static void check_passed(const struct frames_spec *s)
+{
+	ck_assert_uint_eq(run(s), XDP_PASS);
+}
+
+/* Taken, with this code; the MAC addresses are the client's, or as they were. */
+static void check_taken(const struct frames_spec *s, unsigned code)
+{
+	uint16_t was_type, mark;
+
+	ck_assert_uint_eq(run(s), XDP_DROP);
+	memcpy(&was_type, in + 12, 2);
+	memcpy(&mark, out + 12, 2);
+	unsigned kind = was_type == htons(0x8100)   ? STEER_BACK_CTAG
+			: was_type == htons(0x88a8) ? STEER_BACK_STAG
+			: was_type == htons(0x86dd) ? STEER_BACK_V6
+						    : STEER_BACK_V4;
+	ck_assert_uint_eq(ntohs(mark), STEER_BACK_TYPE | kind << STEER_BACK_KIND_SHIFT | code);
+	ck_assert_mem_eq(out, code == CLIENT_SIDE ? client_mac : in, 6);
+	ck_assert_mem_eq(out + 6, code == CLIENT_SIDE ? macs[CLIENT_SIDE] : in + 6, 6);
+}
+
+START_TEST(test_taken)
+{
+	struct frames_spec s = answer(DIP, CLIENT);
+
+	for (unsigned vlans = 0; vlans <= 2; vlans++) {
+		s = answer(DIP, CLIENT);
+		s.n_vlans = vlans;
+		check_taken(&s, CLIENT_SIDE);
+		s.v4_options_len = 8;
+		check_taken(&s, CLIENT_SIDE);
+		s = answer(DIP6, CLIENT6);
+		s.n_vlans = vlans;
+		check_taken(&s, CLIENT_SIDE);
+		s.n_exts = 2;
+		s.exts[0] = IPPROTO_HOPOPTS;
+		s.exts[1] = IPPROTO_DSTOPTS;
+		check_taken(&s, CLIENT_SIDE);
+	}
+	s = answer("10.9.0.12", CLIENT);
+	for (uint32_t port = 1; port < 65536; port += 4321) {
+		s.sport = (uint16_t)port;
+		check_taken(&s, CLIENT_SIDE);
+	}
+}
+END_TEST
+
+/* Not a way back's, or what the kernel does for a router. */
+START_TEST(test_passed)
+{
+	struct frames_spec s = answer(DIP, CLIENT);
+
+	s.sport = 8081;
+	check_passed(&s);
+	s = answer(DIP, CLIENT);
+	s.proto = IPPROTO_UDP;
+	check_passed(&s);
+	s = answer("10.9.0.13", CLIENT);
+	check_passed(&s);
+	s = answer(DIP, CLIENT);
+	s.dst_mac[5] ^= 1;
+	check_passed(&s);
+	s = answer(DIP, CLIENT);
+	s.ttl = 1;
+	check_passed(&s);
+	s = answer(DIP, "10.9.0.1"); /* a health check's */
+	check_passed(&s);
+	s = answer(DIP, VIP);
+	check_passed(&s);
+	s = answer(DIP, "203.0.112.7"); /* a black hole */
+	check_passed(&s);
+	s = answer(DIP, "192.0.2.7"); /* no route */
+	check_passed(&s);
+	s = answer(DIP, "203.0.111.7");
+	s.payload_len = 700;
+	s.v4_frag = 0x4000;
+	check_passed(&s); /* the kernel says what fits */
+	s = answer(DIP, CLIENT);
+	s.v4_frag = 100; /* a later fragment has no ports */
+	check_passed(&s);
+	sh("sysctl -qw net.ipv4.conf.dp.forwarding=0");
+	s = answer(DIP, CLIENT);
+	check_passed(&s);
+}
+END_TEST
+
+START_TEST(test_too_big_and_elsewhere)
+{
+	struct frames_spec s = answer(DIP, "203.0.111.7");
+
+	check_taken(&s, CLIENT_SIDE);
+	s.payload_len = 700;
+	check_taken(&s, STEER_BACK_TOO_BIG);
+	sh("ip link add ot type veth peer name ot-peer && ip link set ot up &&"
+	   " ip link set ot-peer up && ip address add 10.7.0.1/24 dev ot &&"
+	   " ip neighbor add 10.7.0.9 lladdr 02:01:00:00:00:09 dev ot");
+	s = answer(DIP, "10.7.0.9");
+	check_taken(&s, STEER_BACK_ELSEWHERE);
+}
+END_TEST
+
+/* True if these next hops are asked for, and no others. */
+static bool are_asked_for(const char *const *addresses, unsigned n)
+{
+	struct back_hop hops[16];
+	unsigned found = 0, got = steer_take_hops(backs, hops, ARRAY_LEN(hops));
+
+	for (unsigned i = 0; i < n; i++) {
+		struct ip_addr a = frames_ip(addresses[i]);
+		for (unsigned k = 0; k < got; k++)
+			found += ip_addr_equal(&hops[k].address, &a) &&
+				 hops[k].ifindex == ifindexes[CLIENT_SIDE];
+	}
+	return found == n && got == n;
+}
+
+START_TEST(test_next_hops)
+{
+	struct frames_spec s = answer(DIP, "203.0.113.7"), s6 = answer(DIP6, "2001:db8:f::7");
+
+	static const char *const routers[] = {"10.1.0.254", "2001:db8:1::254"};
+
+	for (int i = 0; i < 3; i++) {
+		check_taken(&s, STEER_BACK_NO_NEIGHBOR);
+		check_taken(&s6, STEER_BACK_NO_NEIGHBOR);
+	}
+	ck_assert(are_asked_for(routers, 2));
+	ck_assert(are_asked_for(NULL, 0)); /* once */
+	sh("ip neighbor replace 10.1.0.254 lladdr 02:01:00:00:00:09 dev cl &&"
+	   " ip neighbor replace 2001:db8:1::254 lladdr 02:01:00:00:00:09 dev cl");
+	check_taken(&s, CLIENT_SIDE);
+	check_taken(&s6, CLIENT_SIDE);
+}
+END_TEST
+
+/* What is in use is to be kept, too. */
+START_TEST(test_hops_in_use)
+{
+	struct frames_spec s = answer(DIP, CLIENT), s6 = answer(DIP6, CLIENT6);
+
+	static const char *const clients[] = {CLIENT, CLIENT6};
+
+	check_taken(&s, CLIENT_SIDE);
+	check_taken(&s6, CLIENT_SIDE);
+	ck_assert(are_asked_for(clients, 2));
+	ck_assert(are_asked_for(NULL, 0)); /* not again so soon */
+}
+END_TEST
+
+/* The route may depend on the source that the client will see. */
+START_TEST(test_route_of_the_vip)
+{
+	struct frames_spec s = answer(DIP, "203.0.113.7");
+
+	sh("ip route add 203.0.113.0/24 via " CLIENT " table 7 &&"
+	   " ip rule add from " VIP " lookup 7");
+	check_taken(&s, CLIENT_SIDE);
+}
+END_TEST
+
+START_TEST(test_come_and_go)
+{
+	struct frames_spec s = answer(DIP, CLIENT);
+
+	del_back(DIP, 8080, IPPROTO_TCP);
+	check_passed(&s);
+	del_back(DIP, 8080, IPPROTO_TCP); /* it was not there */
+	add_back(DIP, 8080, IPPROTO_TCP, VIP);
+	add_back(DIP, 8080, IPPROTO_TCP, VIP); /* it was */
+	check_taken(&s, CLIENT_SIDE);
+	del_back(DIP, 8080, IPPROTO_TCP);
+	del_back(DIP6, 8080, IPPROTO_UDP);
+	ck_assert_uint_eq(backs->n, 1);
+	del_back("10.9.0.12", 0, IPPROTO_TCP);
+	ck_assert_uint_eq(backs->n, 0);
+	check_passed(&s);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("steer_back");
+	TCase *tc = tcase_create("steer_back");
+
+	tcase_set_timeout(tc, 60);
+	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_add_test(tc, test_taken);
+	tcase_add_test(tc, test_passed);
+	tcase_add_test(tc, test_too_big_and_elsewhere);
+	tcase_add_test(tc, test_next_hops);
+	tcase_add_test(tc, test_hops_in_use);
+	tcase_add_test(tc, test_route_of_the_vip);
+	tcase_add_test(tc, test_come_and_go);
+	suite_add_tcase(s, tc);
+	SRunner *sr = srunner_create(s);
+	srunner_run_all(sr, CK_NORMAL);
+	int failed = srunner_ntests_failed(sr);
+	srunner_free(sr);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
