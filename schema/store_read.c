@@ -165,6 +165,7 @@ static void read_conf(struct reader *r, struct vip_conf *c)
 	c->idle_half_open_s = (uint32_t)read_int(r, 0, UINT32_MAX);
 	c->idle_closing_s = (uint32_t)read_int(r, 0, UINT32_MAX);
 	c->idle_udp_s = (uint32_t)read_int(r, 0, UINT32_MAX);
+	c->gue_port = (uint32_t)read_int(r, 1, UINT16_MAX);
 }
 
 static int read_vip(const struct store_db *d, sqlite3_stmt *row, sqlite3_stmt *dips,
@@ -324,7 +325,7 @@ int store_db_load(struct store_db *d, struct persist_state *out, struct error *e
 		"SELECT vip.uid, slot, id, address, port, protocol, mode, affinity,"
 		" on_learn_overflow, drain_timeout_s, closing_pin_s,"
 		" idle_established_s, idle_half_open_s, idle_closing_s, idle_udp_s,"
-		" deleting, drain_deadline_s,"
+		" gue_port, deleting, drain_deadline_s,"
 		" seed, pin_seed, pin_n_a, pin_n_b, dcodes, pins"
 		" FROM vip LEFT JOIN vip_lookup ON vip_uid = vip.uid ORDER BY vip.uid",
 		-1, &vips, NULL);

@@ -17,8 +17,9 @@ static const char *const statement_sql[N_STORE_STATEMENTS] = {
 	[STORE_PUT_VIP] =
 		"INSERT INTO vip (uid, id, slot, address, port, protocol, mode, affinity,"
 		" on_learn_overflow, drain_timeout_s, closing_pin_s, idle_established_s,"
-		" idle_half_open_s, idle_closing_s, idle_udp_s, deleting, drain_deadline_s)"
-		" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+		" idle_half_open_s, idle_closing_s, idle_udp_s, gue_port, deleting,"
+		" drain_deadline_s)"
+		" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 		" ON CONFLICT (uid) DO UPDATE SET id = excluded.id, slot = excluded.slot,"
 		" address = excluded.address, port = excluded.port, protocol = excluded.protocol,"
 		" mode = excluded.mode, affinity = excluded.affinity,"
@@ -28,6 +29,7 @@ static const char *const statement_sql[N_STORE_STATEMENTS] = {
 		" idle_established_s = excluded.idle_established_s,"
 		" idle_half_open_s = excluded.idle_half_open_s,"
 		" idle_closing_s = excluded.idle_closing_s, idle_udp_s = excluded.idle_udp_s,"
+		" gue_port = excluded.gue_port,"
 		" deleting = excluded.deleting, drain_deadline_s = excluded.drain_deadline_s",
 	[STORE_PUT_LOOKUP] =
 		"INSERT INTO vip_lookup (vip_uid, seed, pin_seed, pin_n_a, pin_n_b, dcodes, pins)"
@@ -157,6 +159,7 @@ static int put_conf(const struct store_db *d, const struct persist_vip *v)
 	bind_int(&b, c->idle_half_open_s);
 	bind_int(&b, c->idle_closing_s);
 	bind_int(&b, c->idle_udp_s);
+	bind_int(&b, c->gue_port);
 	bind_int(&b, v->deleting);
 	bind_int(&b, v->drain_deadline_s);
 	return run(&b);

@@ -9,7 +9,7 @@
 
 /* What the API takes it knows itself and says so; this is for completion. */
 const struct ctl_member ctl_vip_members[] = {
-	{"mode", "l2 ipip"},
+	{"mode", "l2 ipip gue"},
 	{"affinity", "flow client"},
 	{"on_learn_overflow", "forward drop"},
 	{"drain_timeout_s", ""},
@@ -18,6 +18,7 @@ const struct ctl_member ctl_vip_members[] = {
 	{"idle_timeout_s.half_open", ""},
 	{"idle_timeout_s.closing", ""},
 	{"idle_timeout_s.udp", ""},
+	{"gue_port", ""},
 	{"health", "null"},
 	{"health.type", "none tcp http https udp dns agent"},
 	{"health.interval_ms", ""},

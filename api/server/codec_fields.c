@@ -70,6 +70,7 @@ const struct field vip_fields[] = {
 	 .member = VIP_M_IDLE_ESTABLISHED | VIP_M_IDLE_HALF_OPEN | VIP_M_IDLE_CLOSING |
 		   VIP_M_IDLE_UDP,
 	 .nested = idle_fields},
+	{"gue_port", K_U32, VIP(conf.gue_port), .member = VIP_M_GUE_PORT},
 	{"health", K_HEALTH, 0, .member = HEALTH_M_ALL, .nested = health_fields},
 	{"state", K_FLAG, VIP(deleting), .words = vip_state_words},
 	{"dcodes", K_U32, VIP(n_dcodes), .member = 0},

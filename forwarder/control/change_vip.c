@@ -145,7 +145,7 @@ static void vip_create(struct change *x)
 	edit_tell(x, &(struct control_seen){.vip = conf.id, .vip_after = &e->next->conf});
 }
 
-/* Every DIP must still fit (mode ipip needs DIPs of the VIP's family). */
+/* Every DIP must still fit. */
 static void check_dips_fit(const struct vip_version *v, const struct vip_conf *conf,
 			   struct field_errors *errors)
 {

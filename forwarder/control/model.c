@@ -15,7 +15,8 @@
 
 const char *const vip_protocol_names[] = {
 	[VIP_TCP] = "tcp", [VIP_UDP] = "udp", [VIP_ANY] = "any", NULL};
-const char *const vip_mode_names[] = {[VIP_L2] = "l2", [VIP_IPIP] = "ipip", NULL};
+const char *const vip_mode_names[] = {
+	[VIP_L2] = "l2", [VIP_IPIP] = "ipip", [VIP_GUE] = "gue", [VIP_NAT] = "nat", NULL};
 const char *const vip_affinity_names[] = {
 	[AFFINITY_FLOW] = "flow", [AFFINITY_CLIENT] = "client", NULL};
 const char *const learn_overflow_names[] = {
@@ -43,6 +44,7 @@ static const struct vip_number {
 	       true),
 	NUMBER(VIP_M_IDLE_CLOSING, "/idle_timeout_s/closing", idle_closing_s, 60, 1, WEEK_S, true),
 	NUMBER(VIP_M_IDLE_UDP, "/idle_timeout_s/udp", idle_udp_s, 60, 1, WEEK_S, true),
+	NUMBER(VIP_M_GUE_PORT, "/gue_port", gue_port, 6080, 1, 65535, false),
 #undef NUMBER
 };
 
@@ -151,6 +153,8 @@ void dip_conf_apply(struct dip_conf *c, const struct dip_edit *e, bool replace)
 		c->has_mac = e->conf.has_mac;
 		memcpy(c->mac, e->conf.mac, sizeof(c->mac));
 	}
+	if (e->members & DIP_M_PORT)
+		c->port = e->conf.port;
 	if (e->members & DIP_M_ADMIN_STATE)
 		c->admin_state = e->conf.admin_state;
 }
@@ -217,12 +221,14 @@ bool vip_conf_same_identity(const struct vip_conf *was, const struct vip_conf *n
 bool dip_conf_same_identity(const struct dip_conf *was, const struct dip_conf *now,
 			    struct field_errors *errors)
 {
-	return check_same(ip_addr_equal(&was->address, &now->address), "/address", errors);
+	bool same = check_same(ip_addr_equal(&was->address, &now->address), "/address", errors);
+
+	return check_same(was->port == now->port, "/port", errors) && same;
 }
 
 /* What is not compared here could be changed without anybody noticing: a change to the same is none. */
-_Static_assert(sizeof(struct vip_conf) == sizeof(struct health_conf) + 124 &&
-		       sizeof(struct dip_conf) == 96,
+_Static_assert(sizeof(struct vip_conf) == sizeof(struct health_conf) + 128 &&
+		       sizeof(struct dip_conf) == 100,
 	       "compare a new member in vip_conf_equal or dip_conf_equal");
 
 static bool health_member_equal(const struct health_member *m, const char *x, const char *y)
@@ -261,7 +267,7 @@ bool vip_conf_equal(const struct vip_conf *x, const struct vip_conf *y)
 bool dip_conf_equal(const struct dip_conf *x, const struct dip_conf *y)
 {
 	return strcmp(x->id, y->id) == 0 && ip_addr_equal(&x->address, &y->address) &&
-	       x->weight == y->weight && x->has_mac == y->has_mac &&
+	       x->port == y->port && x->weight == y->weight && x->has_mac == y->has_mac &&
 	       (!x->has_mac || memcmp(x->mac, y->mac, sizeof(x->mac)) == 0) &&
 	       x->admin_state == y->admin_state;
 }
@@ -319,20 +325,33 @@ bool vip_conf_validate(const struct vip_conf *c, struct field_errors *errors)
 	return field_errors_count(errors) == before;
 }
 
-/* l2 reaches the DIP by MAC, whatever the family of its address; a tunnel carries like in like. */
+/* Its family may be another one than the VIP's: l2 reaches the DIP by MAC, and the address is only
+ * what that is asked for; a tunnel's outer header is of the DIP's family, whatever it carries. */
 static void check_dip_address(const struct dip_conf *c, const struct vip_conf *vip,
 			      struct field_errors *errors)
 {
-	const struct ip_addr *vip_address = &vip->match.address;
-
 	check_host(&c->address, errors);
-	if (ip_addr_equal(&c->address, vip_address))
+	if (ip_addr_equal(&c->address, &vip->match.address))
 		field_errors_add(errors, "/address", "bad_value",
 				 "the address of the VIP itself: packets would come back");
-	else if (vip->mode == VIP_IPIP && ip_addr_is_v4(&c->address) != ip_addr_is_v4(vip_address))
+	else if (vip->mode == VIP_NAT &&
+		 ip_addr_is_v4(&c->address) != ip_addr_is_v4(&vip->match.address))
 		field_errors_add(errors, "/address", "bad_value",
-				 "an %s address, as the VIP's: mode ipip is 4in4 or 6in6",
-				 ip_addr_is_v4(vip_address) ? "IPv4" : "IPv6");
+				 "an %s address, as the VIP's: mode nat keeps the family",
+				 ip_addr_is_v4(&vip->match.address) ? "IPv4" : "IPv6");
+}
+
+static void check_dip_port(const struct dip_conf *c, const struct vip_conf *vip,
+			   struct field_errors *errors)
+{
+	if (c->port > UINT16_MAX)
+		field_errors_add(errors, "/port", "out_of_range", "1 to %u, or null", UINT16_MAX);
+	else if (c->port && vip->mode != VIP_NAT)
+		field_errors_add(errors, "/port", "not_applicable",
+				 "only mode nat translates ports; the VIP's is used");
+	else if (c->port && !vip->match.port)
+		field_errors_add(errors, "/port", "not_applicable",
+				 "the VIP takes any port, and each stays as it is");
 }
 
 bool dip_conf_validate(const struct dip_conf *c, const struct vip_conf *vip,
@@ -343,6 +362,7 @@ bool dip_conf_validate(const struct dip_conf *c, const struct vip_conf *vip,
 
 	check_id(c->id, errors);
 	check_dip_address(c, vip, errors);
+	check_dip_port(c, vip, errors);
 	check_word(c->admin_state, admin_state_names, "/admin_state", errors);
 	if (c->weight > WEIGHT_MAX)
 		field_errors_add(errors, "/weight", "out_of_range", "0 to %u", WEIGHT_MAX);

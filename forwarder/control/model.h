@@ -23,12 +23,14 @@ struct vip_conf {
 	uint32_t idle_half_open_s;
 	uint32_t idle_closing_s;
 	uint32_t idle_udp_s;
+	uint32_t gue_port; /* mode gue: the UDP port at the DIPs */
 	struct health_conf health;
 };
 
 struct dip_conf {
 	char id[ID_LEN];
 	struct ip_addr address; /* immutable after creation */
+	uint32_t port;          /* immutable; mode nat: its own; 0: the VIP's */
 	uint32_t weight;        /* 0 .. WEIGHT_MAX */
 	bool has_mac;           /* false: from the neighbour table */
 	uint8_t mac[6];
@@ -49,6 +51,7 @@ enum vip_member {
 	VIP_M_IDLE_HALF_OPEN = 1 << 9,
 	VIP_M_IDLE_CLOSING = 1 << 10,
 	VIP_M_IDLE_UDP = 1 << 11,
+	VIP_M_GUE_PORT = 1 << 12,
 };
 
 enum dip_member {
@@ -56,6 +59,7 @@ enum dip_member {
 	DIP_M_WEIGHT = 1 << 1,
 	DIP_M_MAC = 1 << 2,
 	DIP_M_ADMIN_STATE = 1 << 3,
+	DIP_M_PORT = 1 << 4,
 };
 
 /** A request's body: which members it named and their values. A member that was null in a merge patch
@@ -127,6 +131,13 @@ bool vip_conf_validate(const struct vip_conf *c, struct field_errors *errors);
 bool dip_conf_validate(const struct dip_conf *c, const struct vip_conf *vip,
 		       struct field_errors *errors);
 
+/** The port at the DIP of packets to this VIP: its own in mode nat, if it has one, else the VIP's; 0 = that
+ *  of the packet. */
+static inline uint16_t dip_conf_port(const struct dip_conf *c, const struct vip_conf *vip)
+{
+	return c->port ? (uint16_t)c->port : vip->match.port;
+}
+
 /** True if every member that can be written is the same (id included). */
 bool vip_conf_equal(const struct vip_conf *x, const struct vip_conf *y);
 bool dip_conf_equal(const struct dip_conf *x, const struct dip_conf *y);
@@ -140,7 +151,7 @@ uint32_t vip_conf_refresh_ms(const struct vip_conf *c);
 
 /** Words of the API for each enum, indexed by value, NULL-terminated. */
 extern const char *const vip_protocol_names[]; /* tcp udp any */
-extern const char *const vip_mode_names[];     /* l2 ipip */
+extern const char *const vip_mode_names[];     /* l2 ipip gue nat */
 extern const char *const vip_affinity_names[]; /* flow client */
 extern const char *const learn_overflow_names[]; /* forward drop */
 extern const char *const admin_state_names[];    /* up down */

@@ -138,6 +138,7 @@ static int plan_view(struct plan *p)
 	view->slot = p->v->slot;
 	view->uid = p->v->uid;
 	view->mode = (uint8_t)next->conf.mode;
+	view->gue_port = (uint16_t)next->conf.gue_port;
 	view->affinity = (uint8_t)next->conf.affinity;
 	view->on_learn_overflow = (uint8_t)next->conf.on_learn_overflow;
 	view->match = next->conf.match;

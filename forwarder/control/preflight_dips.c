@@ -10,6 +10,7 @@
 #include "control/own_addresses.h"
 #include "control/preflight_report.h"
 #include "io/netdev.h"
+#include "worker/modes.h"
 
 #define ANSWER_MS 1500u /* the kernel asks once a second */
 #define LOOK_MS 50u
@@ -97,7 +98,7 @@ static bool find_route(struct search *s, struct way *w)
 static void check_mtu(struct search *s, const struct way *w)
 {
 	const struct vip_conf *vip = &s->p->vips[w->dip->vip];
-	unsigned outer = vip->mode != VIP_IPIP ? 0 : ip_addr_is_v4(&w->dip->address) ? 20 : 40;
+	unsigned outer = modes_overhead(vip->mode, &w->dip->address);
 	unsigned wanted = s->mtu + outer;
 	char name[IF_NAMESIZE] = "IF", fix[160];
 

@@ -309,6 +309,13 @@ class Lab:
                          {"address": self.address(b, v6), "weight": w})
         self.wait_up(weights, vip)
 
+    def decapsulate(self, backend):
+        """A backend takes the outer headers of tunnels off, which its kernel may have no devices for."""
+        program = BUILD / "tests" / "e2e" / "decap.bpf.o"
+        if not program.exists():
+            raise RuntimeError(f"{program} is missing: make bench-build")
+        self.run(backend, "ip", "link", "set", "dev", "eth0", "xdp", "obj", program, "sec", "xdp")
+
     def dips(self, vip="web"):
         return {d["id"]: d for d in self.api.get(f"/v1/vips/{vip}/dips")["items"]}
 

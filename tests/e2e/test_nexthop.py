@@ -91,9 +91,7 @@ def test_behind_a_router(lab):
     lab.run("b3", "ip", "route", "add", "default", "via", "10.8.0.1")
     for b in ("b2", "b3"):
         lab.run(b, "ip", "link", "set", "eth1" if b == "b2" else "eth0", "mtu", "1540")
-    lab.run("b3", "tc", "qdisc", "add", "dev", "eth0", "clsact")
-    lab.run("b3", "tc", "filter", "add", "dev", "eth0", "ingress", "bpf", "da", "obj",
-            lib.BUILD / "tests" / "e2e" / "decap.bpf.o", "sec", "tc")
+    lab.decapsulate("b3")
     lab.api.put("/v1/vips/far", {"address": VIP4, "port": 8080, "protocol": "tcp", "mode": "ipip"})
     # No route yet: it waits.
     lab.api.put("/v1/vips/far/dips/b3", {"address": "10.8.0.3", "weight": 1})

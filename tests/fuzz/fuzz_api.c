@@ -18,7 +18,7 @@ static void check_edit(const struct control_edit *e)
 		abort();
 	if (e->op == OP_VIP_PUT || e->op == OP_VIP_PATCH) {
 		if ((v->members & VIP_M_PROTOCOL && (unsigned)v->conf.match.protocol > VIP_ANY) ||
-		    (v->members & VIP_M_MODE && (unsigned)v->conf.mode > VIP_IPIP) ||
+		    (v->members & VIP_M_MODE && (unsigned)v->conf.mode > VIP_GUE) ||
 		    (v->members & VIP_M_AFFINITY && (unsigned)v->conf.affinity > AFFINITY_CLIENT))
 			abort();
 		if (e->op == OP_VIP_PUT && !(v->members & VIP_M_ADDRESS))

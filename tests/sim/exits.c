@@ -11,6 +11,7 @@
 
 #define SENT N_DROP_REASONS
 #define OUT_MAX 128 /* frames of a port */
+#define GUE_PORT 6080 /* as by default; no VIP has it */
 
 static const enum drop_reason odd_reasons[N_ODDS] = {
 	[ODD_CUT] = DROP_malformed,	[ODD_VERSION] = DROP_malformed,
@@ -40,9 +41,12 @@ struct sent {
 static unsigned rewrite_reason(const struct sim *s, const struct sim_packet *p, struct exit *e,
 			       const struct dip_view *d)
 {
-	bool v4 = ip_addr_is_v4(&s->tuples[p->tuple].src);
-	unsigned outer = e->view->mode == VIP_IPIP ? (v4 ? 20 : 40) : 0;
+	unsigned outer = 0;
 
+	if (e->view->mode != VIP_L2)
+		outer = ip_addr_is_v4(&d->address) ? 20 : 40;
+	if (e->view->mode == VIP_GUE)
+		outer += 12;
 	if (p->l3_len + outer > d->mtu)
 		return DROP_frame_too_big;
 	if (outer > s->box->headroom)
@@ -92,6 +96,20 @@ static struct exit foresee(const struct sim *s, unsigned worker, const struct si
 
 /* --- what is ------------------------------------------------------------------------------- */
 
+/* The IP header within, if this one is a tunnel's. */
+static const uint8_t *unwrap(const uint8_t *ip)
+{
+	bool v4 = ip[0] >> 4 == 4;
+	unsigned proto = v4 ? ip[9] : ip[6];
+	const uint8_t *next = ip + (v4 ? 20 : 40);
+
+	if (proto == IPPROTO_IPIP || proto == IPPROTO_IPV6)
+		return next;
+	if (proto == IPPROTO_UDP && next[2] == GUE_PORT >> 8 && next[3] == (GUE_PORT & 255))
+		return next + 8 + 4;
+	return ip;
+}
+
 /* Packet number and DIP of a sent frame, which may have tags and an outer header. */
 static struct sent read_sent(const uint8_t *b, uint32_t len)
 {
@@ -99,13 +117,9 @@ static struct sent read_sent(const uint8_t *b, uint32_t len)
 
 	while ((type[0] == 0x81 && type[1] == 0) || (type[0] == 0x88 && type[1] == 0xa8))
 		type += 4;
-	const uint8_t *ip = type + 2;
-	if (type[0] == 0x08 && ip[9] == IPPROTO_IPIP)
-		ip += 20;
-	else if (type[0] == 0x86 && ip[6] == IPPROTO_IPV6)
-		ip += 40;
+	const uint8_t *ip = unwrap(type + 2);
 	return (struct sent){
-		.id = (uint16_t)(type[0] == 0x08 ? ip[4] << 8 | ip[5] : ip[2] << 8 | ip[3]),
+		.id = (uint16_t)(ip[0] >> 4 == 4 ? ip[4] << 8 | ip[5] : ip[2] << 8 | ip[3]),
 		.dip = (uint16_t)(b[4] << 8 | b[5]),
 		.len = len};
 }

@@ -30,7 +30,7 @@ void operator_init(struct sim *s)
 						   .port = kinds[i].port,
 						   .protocol = kinds[i].protocol};
 		v->conf.affinity = kinds[i].affinity;
-		v->conf.mode = sim_chance(s, 3) ? VIP_IPIP : VIP_L2;
+		v->conf.mode = (enum vip_mode)prng_below(&s->random, 3);
 		v->conf.on_learn_overflow = sim_chance(s, 2) ? OVERFLOW_DROP : OVERFLOW_FORWARD;
 		v->conf.drain_timeout_s = prng_below(&s->random, 60);
 		/* Each longer than the one before: where a lost record leaves the phase open, the
@@ -100,10 +100,10 @@ static void ask_vip(struct sim *s, unsigned vip)
 	submit(s, q);
 }
 
-static struct ip_addr dip_address(const struct sim_vip *v, uint16_t number)
+/* Of either family, whichever the VIP is of. */
+static struct ip_addr dip_address(uint16_t number)
 {
-	struct ip_addr a =
-		frames_ip(ip_addr_is_v4(&v->conf.match.address) ? "10.9.0.0" : "2001:db8:9::");
+	struct ip_addr a = frames_ip(number % 2 ? "10.9.0.0" : "2001:db8:9::");
 
 	a.b[14] = (uint8_t)(number >> 8);
 	a.b[15] = (uint8_t)number;
@@ -124,7 +124,7 @@ static void ask_put_dip(struct sim *s, unsigned vip, struct sim_dip *d)
 	d->weight = prng_below(&s->random, 8);
 	snprintf(q->r.dip, sizeof(q->r.dip), "d%u", d->number);
 	dip_conf_defaults(&q->r.dip_edit.conf);
-	q->r.dip_edit.conf.address = dip_address(&s->vips[vip], d->number);
+	q->r.dip_edit.conf.address = dip_address(d->number);
 	q->r.dip_edit.conf.weight = d->weight;
 	q->r.dip_edit.members = DIP_M_ADDRESS | DIP_M_WEIGHT;
 	submit(s, q);

@@ -48,7 +48,7 @@ static struct ip_addr random_address(bool v4)
 
 static void random_conf(struct vip_conf *c)
 {
-	c->mode = (enum vip_mode)model_random(2);
+	c->mode = (enum vip_mode)model_random(3);
 	c->on_learn_overflow = (enum learn_overflow)model_random(2);
 	c->drain_timeout_s = model_random(1000);
 	c->closing_pin_s = model_random(1000);
@@ -56,6 +56,7 @@ static void random_conf(struct vip_conf *c)
 	c->idle_half_open_s = 1 + model_random(100000);
 	c->idle_closing_s = 1 + model_random(100000);
 	c->idle_udp_s = 1 + model_random(100000);
+	c->gue_port = 1 + model_random(65535);
 	random_health(&c->health, model_random);
 }
 
@@ -189,6 +190,7 @@ static bool conf_equal(const struct vip_conf *x, const struct vip_conf *y)
 	       x->idle_established_s == y->idle_established_s &&
 	       x->idle_half_open_s == y->idle_half_open_s &&
 	       x->idle_closing_s == y->idle_closing_s && x->idle_udp_s == y->idle_udp_s &&
+	       x->gue_port == y->gue_port &&
 	       memcmp(&x->health, &y->health, sizeof(x->health)) == 0;
 }
 

@@ -262,7 +262,7 @@ static void random_vip(struct vip_info *v)
 	v->conf.match.address = random_address();
 	v->conf.match.port = (uint16_t)rnd(65536);
 	v->conf.match.protocol = (enum vip_protocol)rnd(3);
-	v->conf.mode = (enum vip_mode)rnd(2);
+	v->conf.mode = (enum vip_mode)rnd(3);
 	v->conf.affinity = (enum vip_affinity)rnd(2);
 	v->conf.on_learn_overflow = (enum learn_overflow)rnd(2);
 	v->conf.drain_timeout_s = rnd(100000);
@@ -271,6 +271,7 @@ static void random_vip(struct vip_info *v)
 	v->conf.idle_half_open_s = 1 + rnd(1000);
 	v->conf.idle_closing_s = 1 + rnd(1000);
 	v->conf.idle_udp_s = 1 + rnd(1000);
+	v->conf.gue_port = 1 + rnd(65535);
 	random_health(&v->conf.health, rnd_below);
 	v->flows = rnd(1000);
 	v->bytes = UINT64_C(1) << rnd(63);
@@ -338,6 +339,7 @@ START_TEST(prints_the_documented_members)
 					  "drain_timeout_s",
 					  "closing_pin_s",
 					  "idle_timeout_s",
+					  "gue_port",
 					  "health"};
 	static const char *const dip[] = {"id",		 "address", "weight",		"mac",
 					  "admin_state", "state",   "dcodes",		"flows",

@@ -42,7 +42,7 @@ static void shake_vip(struct vip_conf *c, struct prng *rng)
 		c->match.protocol = (enum vip_protocol)prng_below(rng, 3);
 		break;
 	case 2:
-		c->mode = (enum vip_mode)prng_below(rng, 2);
+		c->mode = (enum vip_mode)prng_below(rng, 3);
 		break;
 	case 3:
 		c->affinity = (enum vip_affinity)prng_below(rng, 2);
@@ -173,6 +173,10 @@ START_TEST(lists_in_headers)
 		{"*, \"a\"", false, false, false},
 		{"\"a b\"", false, false, false},
 		{"\"b\" a", false, false, false},
+		{"\"b\" \"a\"", false, true, true}, /* no comma: no list */
+		{"\"a\"\t\"b\"", false, true, true},
+		{"\"b\" , , \"a\" \t", true, true, true},
+		{"\"b\" ,\"c\"W/\"a\"", false, false, true},
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {

@@ -105,6 +105,7 @@ START_TEST(test_defaults)
 	ck_assert_uint_eq(v.idle_half_open_s, 30);
 	ck_assert_uint_eq(v.idle_closing_s, 60);
 	ck_assert_uint_eq(v.idle_udp_s, 60);
+	ck_assert_uint_eq(v.gue_port, 6080);
 	ck_assert_str_eq(vip_mode_names[v.mode], "l2");
 	ck_assert_str_eq(vip_affinity_names[v.affinity], "flow");
 	ck_assert_str_eq(learn_overflow_names[v.on_learn_overflow], "forward");
@@ -133,6 +134,7 @@ START_TEST(test_vip_numbers)
 		 604800},
 		{"/idle_timeout_s/closing", offsetof(struct vip_conf, idle_closing_s), 1, 604800},
 		{"/idle_timeout_s/udp", offsetof(struct vip_conf, idle_udp_s), 1, 604800},
+		{"/gue_port", offsetof(struct vip_conf, gue_port), 1, 65535},
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {
@@ -170,8 +172,8 @@ START_TEST(test_vip_faults)
 	c.match.protocol = (enum vip_protocol)3;
 	check_vip_fault(&c, "/protocol", "bad_value", "one of tcp, udp, any");
 	c = good_vip();
-	c.mode = (enum vip_mode)2;
-	check_vip_fault(&c, "/mode", "bad_value", "one of l2, ipip");
+	c.mode = (enum vip_mode)7;
+	check_vip_fault(&c, "/mode", "bad_value", "one of l2, ipip, gue");
 	c = good_vip();
 	c.affinity = (enum vip_affinity)7;
 	check_vip_fault(&c, "/affinity", "bad_value", "one of flow, client");
@@ -188,25 +190,37 @@ START_TEST(test_vip_faults)
 }
 END_TEST
 
+/* DIPs of either family, of VIPs of either, in the modes that bridge them. */
+START_TEST(test_mixed_families)
+{
+	static const char *const vips[] = {"10.9.0.100", "2001:db8::100"};
+	static const char *const dips[] = {"10.9.0.1", "2001:db8::1"};
+	static const enum vip_mode modes[] = {VIP_L2, VIP_IPIP, VIP_GUE};
+
+	for (unsigned i = 0; i < 4 * ARRAY_LEN(modes); i++) {
+		struct vip_conf vip = good_vip();
+		struct dip_conf dip = good_dip();
+		struct field_errors e = {0};
+
+		vip.mode = modes[i / 4];
+		vip.match.address = addr(vips[i % 2]);
+		dip.address = addr(dips[i / 2 % 2]);
+		ck_assert(dip_conf_validate(&dip, &vip, &e));
+	}
+}
+END_TEST
+
 START_TEST(test_dip_faults)
 {
-	struct vip_conf l2 = good_vip(), ipip = good_vip(), ipip6 = good_vip();
+	struct vip_conf l2 = good_vip();
 	struct field_errors e = {0};
 	struct dip_conf c = good_dip();
 
-	ipip.mode = ipip6.mode = VIP_IPIP;
-	ipip6.match.address = addr("2001:db8::100");
 	c.address = addr("0.0.0.0");
 	check_dip_fault(&c, &l2, "/address", "bad_value", "one host");
 	c.address = l2.match.address;
 	check_dip_fault(&c, &l2, "/address", "bad_value", "of the VIP itself");
-	c.address = addr("2001:db8::1");
-	ck_assert(dip_conf_validate(&c, &l2, &e)); /* reached by MAC: any family */
-	ck_assert(dip_conf_validate(&c, &ipip6, &e));
-	check_dip_fault(&c, &ipip, "/address", "bad_value", "an IPv4 address");
 	c = good_dip();
-	ck_assert(dip_conf_validate(&c, &ipip, &e));
-	check_dip_fault(&c, &ipip6, "/address", "bad_value", "an IPv6 address");
 	c.weight = 65535;
 	ck_assert(dip_conf_validate(&c, &l2, &e));
 	c.weight = 0;
@@ -237,12 +251,12 @@ START_TEST(test_all_faults_are_told)
 	memset(&c, 0xff, sizeof(c));
 	c.id[0] = '\0';
 	ck_assert(!vip_conf_validate(&c, &e));
-	ck_assert_uint_eq(e.n, 13); /* each member but port */
+	ck_assert_uint_eq(e.n, 14); /* each member but port */
 	for (unsigned i = e.n; i < 2 * FIELD_ERRORS_MAX; i++)
 		field_errors_add(&e, "/x", "y", "%u", i);
 	ck_assert_uint_eq(e.n, FIELD_ERRORS_MAX);
-	ck_assert_str_eq(e.list[12].pointer, "/health/type");
-	ck_assert_str_eq(e.list[13].detail, "13");
+	ck_assert_str_eq(e.list[13].pointer, "/health/type");
+	ck_assert_str_eq(e.list[14].detail, "14");
 	ck_assert_str_eq(e.list[FIELD_ERRORS_MAX - 1].detail, "63");
 	ck_assert_uint_eq(e.n_more, FIELD_ERRORS_MAX);
 
@@ -269,7 +283,7 @@ static struct vip_conf random_vip(void)
 	c.match.address = ip_addr_v4((uint8_t[]){10, (uint8_t)rand(), 0, 1});
 	c.match.port = (uint16_t)rand();
 	c.match.protocol = (enum vip_protocol)(rand() % 3);
-	c.mode = (enum vip_mode)(rand() % 2);
+	c.mode = (enum vip_mode)(rand() % 3);
 	c.affinity = (enum vip_affinity)(rand() % 2);
 	c.on_learn_overflow = (enum learn_overflow)(rand() % 2);
 	c.drain_timeout_s = (uint32_t)rand();
@@ -278,6 +292,7 @@ static struct vip_conf random_vip(void)
 	c.idle_half_open_s = (uint32_t)rand();
 	c.idle_closing_s = (uint32_t)rand();
 	c.idle_udp_s = (uint32_t)rand();
+	c.gue_port = (uint32_t)rand();
 	return c;
 }
 
@@ -285,7 +300,7 @@ START_TEST(test_vip_edits)
 {
 	for (int i = 0; i < 3000; i++) {
 		struct vip_conf was = random_vip(), now = was, base;
-		struct vip_edit e = {.members = (uint32_t)rand() & 0xfff, .conf = random_vip()};
+		struct vip_edit e = {.members = (uint32_t)rand() & 0x1fff, .conf = random_vip()};
 		bool replace = rand() % 2;
 
 		base = was;
@@ -311,6 +326,7 @@ START_TEST(test_vip_edits)
 				  TAKEN(VIP_M_IDLE_HALF_OPEN)->idle_half_open_s);
 		ck_assert_uint_eq(now.idle_closing_s, TAKEN(VIP_M_IDLE_CLOSING)->idle_closing_s);
 		ck_assert_uint_eq(now.idle_udp_s, TAKEN(VIP_M_IDLE_UDP)->idle_udp_s);
+		ck_assert_uint_eq(now.gue_port, TAKEN(VIP_M_GUE_PORT)->gue_port);
 #undef TAKEN
 		struct field_errors errors = {0};
 		unsigned differ = !ip_addr_equal(&was.match.address, &now.match.address) +
@@ -465,6 +481,7 @@ int main(void)
 	tcase_add_test(tc, test_vip_numbers);
 	tcase_add_test(tc, test_vip_faults);
 	tcase_add_test(tc, test_dip_faults);
+	tcase_add_test(tc, test_mixed_families);
 	tcase_add_test(tc, test_all_faults_are_told);
 	tcase_add_test(tc, test_vip_edits);
 	tcase_add_test(tc, test_dip_edits);
