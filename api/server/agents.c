@@ -68,11 +68,7 @@ static void answer_agent(const struct api_request *req, unsigned status, const c
 	}
 	json_t *body = print_agent(agent);
 	free(agent);
-	if (token && json_object_set_new(body, "token", json_string(token))) {
-		json_decref(body);
-		body = NULL;
-	}
-	response_json(resp, status, body);
+	response_with_token(resp, status, body, token);
 }
 
 void agent_get(struct api_request *req, struct api_response *resp)
@@ -156,15 +152,6 @@ static void answer_failed(enum control_status status, const struct error *err,
 	problem_set(resp, code, "%s", err->message[0] ? err->message : "nothing has changed");
 }
 
-static bool is_ready(const struct api_request *req, struct api_response *resp)
-{
-	if (atomic_load(&req->api->ready))
-		return true;
-	problem_set(resp, 503, "concuryd is starting or ending");
-	resp->retry_after_s = 1;
-	return false;
-}
-
 static void bind_agent(struct api_request *req, const struct agent_body *a,
 		       struct api_response *resp)
 {
@@ -197,7 +184,7 @@ void agent_put(struct api_request *req, struct api_response *resp)
 	struct field_errors errors = {.n = 0};
 	struct agent_body a;
 
-	if (!is_ready(req, resp))
+	if (!request_is_timely(req, resp))
 		return;
 	json_t *body = body_parse(req, false, resp);
 	if (!body)
@@ -215,7 +202,7 @@ void agent_delete(struct api_request *req, struct api_response *resp)
 	const char *id = req->path_args[0];
 	struct error err = {""};
 
-	if (!is_ready(req, resp))
+	if (!request_is_timely(req, resp))
 		return;
 	enum control_status status =
 		model_id_valid(id) ? b->delete_agent(b->ctx, id, &err) : CONTROL_NOT_FOUND;

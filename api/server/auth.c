@@ -281,6 +281,17 @@ static bool identify(struct api_request *req, struct identity *who, struct api_r
 	return false;
 }
 
+static bool allow_agent(const struct api_request *req, struct api_response *resp)
+{
+	const struct api_backend *b = &req->api->backend;
+	uint8_t hash[TOKEN_HASH_LEN];
+
+	if (!request_is_timely(req, resp))
+		return false;
+	bool known = b->agent_token(b->ctx, req->path_args[0], hash);
+	return token_check(req, known ? hash : NULL, resp);
+}
+
 bool auth_allow(struct api_request *req, enum api_role wanted, struct api_response *resp)
 {
 	struct identity who = {.role = ROLE_NONE};
@@ -288,6 +299,8 @@ bool auth_allow(struct api_request *req, enum api_role wanted, struct api_respon
 	req->wanted = wanted;
 	if (wanted == ROLE_NONE)
 		return true;
+	if (wanted == ROLE_AGENT)
+		return allow_agent(req, resp);
 	if (!identify(req, &who, resp))
 		return false;
 	if (req->peer->read_only && who.role > ROLE_READ)

@@ -1,6 +1,7 @@
 #include "api/server/auth_file.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <gnutls/gnutls.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -145,10 +146,21 @@ static int read_lines(FILE *in, const char *path, struct auth_file *f, struct er
 	return rc;
 }
 
+/* Opening a pipe would wait for somebody to write into it. NULL with errno. */
+static FILE *open_file(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	FILE *in = fd < 0 ? NULL : fdopen(fd, "r");
+
+	if (!in && fd >= 0)
+		close(fd);
+	return in;
+}
+
 int auth_file_read(const char *path, struct auth_file *out, struct error *err)
 {
 	struct auth_file *f = calloc(1, sizeof(*f));
-	FILE *in = f ? fopen(path, "re") : NULL;
+	FILE *in = f ? open_file(path) : NULL;
 	struct stat st;
 	int rc;
 
@@ -159,6 +171,10 @@ int auth_file_read(const char *path, struct auth_file *out, struct error *err)
 	}
 	if (fstat(fileno(in), &st))
 		rc = error_set(err, -errno, "--token-file %s: %s", path, strerror(errno));
+	else if (!S_ISREG(st.st_mode))
+		rc = error_set(err, -EINVAL,
+			       "--token-file %s: not a regular file, as which it can be read again",
+			       path);
 	else if (st.st_mode & (S_IWGRP | S_IWOTH) || (st.st_uid && st.st_uid != geteuid()))
 		rc = error_set(err, -EINVAL,
 			       "--token-file %s: others may write it (chown root, chmod 600)",

@@ -122,11 +122,7 @@ bool change_init_several(const struct api_request *req, const char *action, stru
 	    !change_read_flag(req, "dry_run", &c->t.dry_run, resp) ||
 	    !precondition_accept(req, resp))
 		return false;
-	if (atomic_load(&req->api->ready))
-		return true;
-	problem_set(resp, 503, "concuryd is starting or ending");
-	resp->retry_after_s = 1;
-	return false;
+	return request_is_timely(req, resp);
 }
 
 bool change_init(const struct api_request *req, enum control_op op, struct change_call *c,

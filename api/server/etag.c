@@ -109,9 +109,17 @@ static const char *skip_tag(const char *at, const char **quoted, bool *weak)
 	return *at == '"' ? at + 1 : NULL;
 }
 
+/* To the next tag of a list. Elements may be empty, but are set apart by commas. (RFC 9110 5.6.1)
+ */
 static const char *skip_blanks(const char *at)
 {
 	return at + strspn(at, " \t,");
+}
+
+static bool element_ends(const char *at)
+{
+	at += strspn(at, " \t");
+	return *at == '\0' || *at == ',';
 }
 
 bool etag_list_valid(const char *list)
@@ -124,7 +132,7 @@ bool etag_list_valid(const char *list)
 		return true;
 	while (*at) {
 		at = skip_tag(at, &quoted, &weak);
-		if (!at || (*at && !strchr(" \t,", *at)))
+		if (!at || !element_ends(at))
 			return false;
 		at = skip_blanks(at);
 		n++;

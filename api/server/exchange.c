@@ -14,6 +14,15 @@ size_t request_body_max(const char *target)
 	return *rest == '\0' || strchr("?:/", *rest) ? CONFIG_BODY_MAX : BODY_MAX;
 }
 
+bool request_is_timely(const struct api_request *req, struct api_response *resp)
+{
+	if (atomic_load(&req->api->ready))
+		return true;
+	problem_set(resp, 503, "concuryd is starting or ending");
+	resp->retry_after_s = 1;
+	return false;
+}
+
 const char *request_query(const struct api_request *req, const char *name)
 {
 	for (unsigned i = 0; i < req->n_query; i++)

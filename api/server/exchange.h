@@ -21,6 +21,7 @@ enum api_role {
 	ROLE_READ,    /* look at everything but tokens */
 	ROLE_OPERATE, /* change VIPs, DIPs and agents */
 	ROLE_ADMIN,   /* say who else may do what */
+	ROLE_AGENT,   /* of a route alone: the token of the agent that the path names opens it, no other */
 };
 
 #define CERT_NAMES_MAX 8u
@@ -115,6 +116,9 @@ struct api_response {
 
 /** How large a body the target (with its query) takes. */
 size_t request_body_max(const char *target);
+
+/** False, with 503 set: concuryd is starting or ending, and takes no changes. */
+MUST_CHECK bool request_is_timely(const struct api_request *req, struct api_response *resp);
 
 /** Value of a query parameter, or NULL. */
 const char *request_query(const struct api_request *req, const char *name);

@@ -66,6 +66,13 @@ static bool body_is_hopeless(struct MHD_Connection *c, size_t max)
 	return n > max + DRAIN_MAX || (n > max && header(c, "Expect"));
 }
 
+bool head_has_body(struct MHD_Connection *c)
+{
+	const char *length = header(c, "Content-Length");
+
+	return header(c, "Transfer-Encoding") || (length && strspn(length, "0") != strlen(length));
+}
+
 bool head_accept(struct MHD_Connection *c, const char *target, struct api_response *resp)
 {
 	if (!target) {

@@ -17,6 +17,7 @@
 #include "api/server/connections.h"
 #include "api/server/guard.h"
 #include "api/server/head.h"
+#include "api/server/incoming.h"
 #include "api/server/listener.h"
 #include "api/server/peer.h"
 #include "api/server/problem.h"
@@ -31,23 +32,6 @@
 #define HEAD_MAX (64u << 10)
 #define LAST_WORDS_MS 1000u /* of streams, when the process ends */
 #define OTHER_FILES 512u    /* open ones, besides connections */
-/* Bodies come before anyone is known. Small ones always find room; of the large ones, as many as
- * fit into this: connections must not be a way to all memory. */
-#define BODY_SMALL ((size_t)64 << 10)
-#define BODIES_MAX ((size_t)128 << 20)
-
-/* The request that a connection is on, from its request line on. It belongs to the connection, not
- * to the request: the library does not tell of the end of each request that it refuses itself. */
-struct incoming {
-	char *target; /* NULL: without memory, or too long */
-	bool target_too_long;
-	bool seen; /* the headers were looked at */
-	char *body;
-	size_t len;
-	size_t capacity;
-	size_t total; /* bytes that came, kept or not */
-	bool crowded; /* there was no room for it: it is not kept */
-};
 
 struct http_listener {
 	struct listener socket;
@@ -62,32 +46,11 @@ struct http_server {
 	struct api_context *api;
 	unsigned n;
 	struct http_listener listeners[LISTENERS_MAX];
-	_Atomic unsigned n_streams;  /* answers that go on */
-	_Atomic size_t large_bodies; /* their memory */
+	_Atomic unsigned n_streams; /* answers that go on */
 };
 
 /* --- requests ------------------------------------------------------------------------------------
  */
-
-static size_t charge_of(size_t capacity)
-{
-	return capacity > BODY_SMALL ? capacity : 0;
-}
-
-static void forget_body(struct http_listener *l, struct incoming *in)
-{
-	free(in->body);
-	atomic_fetch_sub(&l->server->large_bodies, charge_of(in->capacity));
-	in->body = NULL;
-	in->len = in->capacity = 0;
-}
-
-static void incoming_clear(struct http_listener *l, struct incoming *in)
-{
-	free(in->target);
-	forget_body(l, in);
-	*in = (struct incoming){.target = NULL};
-}
 
 static void enter_phase(struct http_listener *l, const struct incoming *in,
 			enum connection_phase phase)
@@ -108,7 +71,7 @@ static void on_connection(void *cls, struct MHD_Connection *c, void **socket_con
 		*socket_context = &l->incoming[i];
 		return;
 	}
-	incoming_clear(l, in);
+	incoming_clear(in);
 	connections_leave(&l->connections, (unsigned)(in - l->incoming));
 }
 
@@ -123,7 +86,7 @@ static void *on_request_line(void *cls, const char *uri, struct MHD_Connection *
 		MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
 	char *query = uri ? strchr(uri, '?') : NULL;
 
-	incoming_clear(l, in);
+	incoming_clear(in);
 	enter_phase(l, in, CONNECTION_RECEIVING);
 	in->target_too_long = uri && strlen(uri) > TARGET_MAX;
 	if (uri && !in->target_too_long)
@@ -144,46 +107,8 @@ static void on_completed(void *cls, struct MHD_Connection *c, void **context,
 	*context = NULL;
 	if (!in)
 		return;
-	incoming_clear(l, in);
+	incoming_clear(in);
 	enter_phase(l, in, CONNECTION_WAITING);
-}
-
-/* Memory for all that came; false if there is none to be had. */
-static bool grow_body(struct http_listener *l, struct incoming *in)
-{
-	size_t capacity = in->capacity ? in->capacity : 4096;
-
-	while (capacity < in->total)
-		capacity *= 2;
-	size_t more = charge_of(capacity) - charge_of(in->capacity);
-	bool fits = atomic_fetch_add(&l->server->large_bodies, more) + more <= BODIES_MAX;
-	char *body = fits ? realloc(in->body, capacity) : NULL;
-	if (!body) {
-		atomic_fetch_sub(&l->server->large_bodies, more);
-		return false;
-	}
-	in->body = body;
-	in->capacity = capacity;
-	return true;
-}
-
-/* Take a piece of the body; false to cut the connection. */
-static bool incoming_append(struct http_listener *l, struct incoming *in, const char *data,
-			    size_t n)
-{
-	size_t max = request_body_max(in->target ? in->target : "");
-
-	in->total += n;
-	if (in->total > max || in->crowded)
-		return in->total <= max + DRAIN_MAX;
-	if (in->total > in->capacity && !grow_body(l, in)) {
-		in->crowded = true;
-		forget_body(l, in);
-		return true;
-	}
-	memcpy(in->body + in->len, data, n);
-	in->len += n;
-	return true;
 }
 
 static const char *header(struct MHD_Connection *c, const char *name)
@@ -217,30 +142,77 @@ static void read_cert(struct MHD_Connection *c, struct api_request *req, struct 
 	req->cert = names;
 }
 
+static void read_head(struct http_listener *l, struct MHD_Connection *c, const char *method,
+		      const struct incoming *in, struct api_request *req, struct cert_names *names)
+{
+	*req = (struct api_request){.api = l->server->api,
+				    .method = method,
+				    .target = in->target,
+				    .host = header(c, "Host"),
+				    .origin = header(c, "Origin"),
+				    .content_type = header(c, "Content-Type"),
+				    .content_encoding = header(c, "Content-Encoding"),
+				    .authorization = header(c, "Authorization"),
+				    .last_event_id = header(c, "Last-Event-ID"),
+				    .accept = header(c, "Accept"),
+				    .if_match = header(c, "If-Match"),
+				    .if_none_match = header(c, "If-None-Match"),
+				    .peer = &l->peers[in - l->incoming]};
+	read_cert(c, req, names);
+}
+
+/* Who may not have what they ask for need not send a body: it is refused before it is kept, and
+ * thrown away as it comes, so that the client hears why. */
+static void refuse_early(struct http_listener *l, struct MHD_Connection *c, const char *method,
+			 struct incoming *in)
+{
+	struct api_request req;
+	struct api_response resp = {.status = 500};
+	struct cert_names names;
+
+	read_head(l, c, method, in, &req, &names);
+	if (guard_accept(&req, &resp) && !guard_preflight(&req, &resp))
+		in->refused = !router_admits(api_routes, api_n_routes, &req, &resp);
+	else
+		in->refused = resp.problem;
+	if (in->refused)
+		in->refusal = resp;
+}
+
+/* The head has come. True if the body may. */
+static bool take_head(struct http_listener *l, struct MHD_Connection *c, const char *method,
+		      struct incoming *in)
+{
+	in->refused = !head_accept(c, in->target_too_long ? NULL : in->target, &in->refusal);
+	if (in->refused)
+		return false;
+	if (head_has_body(c))
+		refuse_early(l, c, method, in);
+	return !in->refused || !header(c, "Expect");
+}
+
+static enum MHD_Result send_refusal(struct http_listener *l, struct MHD_Connection *c,
+				    struct incoming *in)
+{
+	struct api_response resp = in->refusal;
+
+	in->refusal = (struct api_response){.body = NULL}; /* what it owns is the answer's now */
+	enter_phase(l, in, CONNECTION_ANSWERING);
+	return send_response(l, c, in, NULL, &resp);
+}
+
 static enum MHD_Result answer(struct http_listener *l, struct MHD_Connection *c, const char *method,
 			      const struct incoming *in)
 {
-	struct api_request req = {.api = l->server->api,
-				  .method = method,
-				  .target = in->target,
-				  .host = header(c, "Host"),
-				  .origin = header(c, "Origin"),
-				  .content_type = header(c, "Content-Type"),
-				  .content_encoding = header(c, "Content-Encoding"),
-				  .authorization = header(c, "Authorization"),
-				  .last_event_id = header(c, "Last-Event-ID"),
-				  .accept = header(c, "Accept"),
-				  .if_match = header(c, "If-Match"),
-				  .if_none_match = header(c, "If-None-Match"),
-				  .peer = &l->peers[in - l->incoming],
-				  .body = in->body,
-				  .body_len = in->len,
-				  .body_too_large = in->total > request_body_max(in->target)};
+	struct api_request req;
 	struct api_response resp = {.status = 500};
 	struct cert_names names;
 	bool asks = !strcmp(method, "GET") || !strcmp(method, "HEAD");
 
-	read_cert(c, &req, &names);
+	read_head(l, c, method, in, &req, &names);
+	req.body = in->body;
+	req.body_len = in->len;
+	req.body_too_large = in->total > request_body_max(in->target);
 	if (!connections_work(&l->connections, (unsigned)(in - l->incoming),
 			      asks ? CONNECTIONS_MAX : CHANGES_MAX)) {
 		problem_set(&resp, 503, "%u changes wait already", CHANGES_MAX);
@@ -267,19 +239,15 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *c, const cha
 	if (!in || !(in->target || in->target_too_long))
 		return MHD_NO;
 	if (!in->seen) {
-		struct api_response resp = {.status = 500};
 		in->seen = true;
-		if (head_accept(c, in->target_too_long ? NULL : in->target, &resp))
-			return MHD_YES;
-		enter_phase(l, in, CONNECTION_ANSWERING);
-		return send_response(l, c, in, NULL, &resp);
+		return take_head(l, c, method, in) ? MHD_YES : send_refusal(l, c, in);
 	}
 	if (*n_data) {
-		bool go_on = incoming_append(l, in, data, *n_data);
+		bool go_on = incoming_append(in, data, *n_data);
 		*n_data = 0;
 		return go_on ? MHD_YES : MHD_NO;
 	}
-	return answer(l, c, method, in);
+	return in->refused ? send_refusal(l, c, in) : answer(l, c, method, in);
 }
 
 /* --- the server ----------------------------------------------------------------------------------

@@ -184,26 +184,37 @@ static bool may_here(const struct api_request *req, struct api_response *resp)
 	return false;
 }
 
+/* The route of a path that the client may take; else NULL, and the answer is set. */
+static const struct route *admit(const struct route *routes, size_t n, char *path_text,
+				 struct api_request *req, struct api_response *resp)
+{
+	struct path path;
+	int rc = split_path(target_path(path_text), &path);
+
+	if (rc < 0) {
+		problem_set(resp, 400, "the path has a broken %% escape");
+		return NULL;
+	}
+	if (rc > 0) {
+		problem_set(resp, 404, "no resource has this path");
+		return NULL;
+	}
+	const struct route *route = find_route(routes, n, &path, req, resp);
+	if (!route || !may_here(req, resp) || !auth_allow(req, route->role, resp))
+		return NULL;
+	return route;
+}
+
 static void dispatch(const struct route *routes, size_t n, char *target, struct api_request *req,
 		     struct api_response *resp)
 {
 	struct field_errors errors = {.n = 0};
-	struct path path;
 	char *query = strchr(target, '?');
 
 	if (query)
 		*query++ = '\0';
-	int rc = split_path(target_path(target), &path);
-	if (rc < 0) {
-		problem_set(resp, 400, "the path has a broken %% escape");
-		return;
-	}
-	if (rc > 0) {
-		problem_set(resp, 404, "no resource has this path");
-		return;
-	}
-	const struct route *route = find_route(routes, n, &path, req, resp);
-	if (!route || !may_here(req, resp) || !auth_allow(req, route->role, resp))
+	const struct route *route = admit(routes, n, target, req, resp);
+	if (!route)
 		return;
 	req->n_query = 0;
 	if (query)
@@ -217,6 +228,21 @@ static void dispatch(const struct route *routes, size_t n, char *target, struct 
 		problem_set(resp, 406, "the resource is %s", type);
 	else
 		route->handle(req, resp);
+}
+
+bool router_admits(const struct route *routes, size_t n, struct api_request *req,
+		   struct api_response *resp)
+{
+	char *target = strdup(req->target);
+
+	if (!target) {
+		problem_set(resp, 500, "out of memory");
+		return false;
+	}
+	target[strcspn(target, "?")] = '\0';
+	bool admitted = admit(routes, n, target, req, resp) != NULL;
+	free(target); /* path_args lie in it */
+	return admitted;
 }
 
 void router_dispatch(const struct route *routes, size_t n, struct api_request *req,

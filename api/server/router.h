@@ -22,5 +22,10 @@ extern const size_t api_n_routes;
 void router_dispatch(const struct route *routes, size_t n, struct api_request *req,
 		     struct api_response *resp);
 
+/** What can be said of req before its body: true if a route takes it from this client, else the answer is
+ *  set as by router_dispatch, which asks all of this again. Thread: any. */
+MUST_CHECK bool router_admits(const struct route *routes, size_t n, struct api_request *req,
+			      struct api_response *resp);
+
 /** Decode %XX in place, and + as a blank if plus. False if an escape is broken or names NUL. */
 bool router_percent_decode(char *text, bool plus);

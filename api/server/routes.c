@@ -35,7 +35,7 @@ const struct route api_routes[] = {
 	{"GET", AGENT, agent_get, NULL, ROLE_READ},
 	{"PUT", AGENT, agent_put, NULL, ROLE_OPERATE},
 	{"DELETE", AGENT, agent_delete, NULL, ROLE_OPERATE},
-	{"POST", AGENT "/reports", report_post, NULL, ROLE_NONE},
+	{"POST", AGENT "/reports", report_post, NULL, ROLE_AGENT},
 	{"GET", "/v1/tokens", tokens_list, NULL, ROLE_ADMIN},
 	{"GET", TOKEN, token_get, NULL, ROLE_ADMIN},
 	{"PUT", TOKEN, token_put, NULL, ROLE_ADMIN},

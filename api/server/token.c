@@ -55,6 +55,16 @@ const char *token_of(const char *authorization)
 	return *token ? token : NULL;
 }
 
+void response_with_token(struct api_response *resp, unsigned status, json_t *body, const char *text)
+{
+	/* Refuses NULL on either side. */
+	if (text && json_object_set_new(body, "token", json_string(text))) {
+		json_decref(body);
+		body = NULL;
+	}
+	response_json(resp, status, body);
+}
+
 bool token_check(const struct api_request *req, const uint8_t *hash, struct api_response *resp)
 {
 	static const uint8_t nobody[TOKEN_HASH_LEN];

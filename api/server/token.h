@@ -26,6 +26,10 @@ const char *token_of(const char *authorization);
 /** The hash of a token. False: the library failed. Thread: any. */
 MUST_CHECK bool token_hash(const char *text, uint8_t hash[TOKEN_HASH_LEN]);
 
+/** An answer with one more member, the fresh token, which is shown this once; NULL = none was made. Takes
+ *  over body, of which NULL means that memory ran out. Thread: any. */
+void response_with_token(struct api_response *resp, unsigned status, json_t *body, const char *text);
+
 /** True if the request bears the token of this hash; hash NULL: there is none, which takes as long to
  *  find out. Else the answer is set (401, 429). Thread: any. */
 MUST_CHECK bool token_check(const struct api_request *req, const uint8_t *hash,

@@ -56,11 +56,7 @@ static void answer_token(const struct api_request *req, unsigned status, const c
 	}
 	json_t *body = t ? print_token(t) : NULL;
 	free(t);
-	if (text && json_object_set_new(body, "token", json_string(text))) {
-		json_decref(body);
-		body = NULL;
-	}
-	response_json(resp, status, body);
+	response_with_token(resp, status, body, text);
 }
 
 void token_get(struct api_request *req, struct api_response *resp)
@@ -142,15 +138,6 @@ static void answer_failed(int rc, const struct error *err, struct api_response *
 	problem_set(resp, status, "%s", err->message);
 }
 
-static bool is_ready(const struct api_request *req, struct api_response *resp)
-{
-	if (atomic_load(&req->api->ready))
-		return true;
-	problem_set(resp, 503, "concuryd is starting or ending");
-	resp->retry_after_s = 1;
-	return false;
-}
-
 static void make_token(struct api_request *req, struct auth_token *t, struct api_response *resp)
 {
 	char text[ACCESS_TOKEN_LEN];
@@ -178,7 +165,7 @@ void token_put(struct api_request *req, struct api_response *resp)
 	struct field_errors errors = {.n = 0};
 	struct auth_token t = {.role = ROLE_NONE};
 
-	if (!is_ready(req, resp))
+	if (!request_is_timely(req, resp))
 		return;
 	json_t *body = body_parse(req, false, resp);
 	if (!body)
@@ -198,7 +185,7 @@ void token_delete(struct api_request *req, struct api_response *resp)
 	const char *id = req->path_args[0];
 	struct error err = {""};
 
-	if (!is_ready(req, resp))
+	if (!request_is_timely(req, resp))
 		return;
 	int rc = auth_delete(req->api->auth, id, &err);
 	if (rc == -ENOENT)
