@@ -56,6 +56,30 @@ static uint32_t rank_class(uint64_t key, uint32_t c)
 	return x;
 }
 
+/* What times k, an odd number, is 1 on 10 bits. */
+static uint32_t inverse_of(uint32_t k)
+{
+	uint32_t x = k; /* right on 3 bits; each step doubles them */
+
+	for (int i = 0; i < 2; i++)
+		x *= 2 - k * x;
+	return x;
+}
+
+/* rank_class the other way: the class that has this rank. */
+static uint32_t class_of_rank(uint64_t key, uint32_t rank)
+{
+	const uint32_t mask = CLASSES - 1;
+	uint32_t x = rank;
+
+	for (int i = 2; i >= 0; i--) {
+		x = (x - (uint32_t)(key >> (20 * i + 20))) & mask;
+		x ^= x >> 5;
+		x = x * inverse_of((uint32_t)(key >> (20 * i + 10)) | 1) & mask;
+	}
+	return (x ^ (uint32_t)key) & mask;
+}
+
 /* --- one change of a table -----------------------------------------------------------------------
  */
 
@@ -273,6 +297,16 @@ static void serve(struct change *ch, unsigned i, uint32_t want)
 	assert(!want);
 }
 
+/* The same where all is nobody's: each rank's bucket holds the one group of its class. */
+static void serve_of_nobody(struct change *ch, unsigned i, uint32_t want)
+{
+	struct party *p = &ch->parties[i];
+
+	for (uint32_t rank = 0; rank < CLASSES && want; rank++)
+		take(ch, p, ch->dips[i].index, &ch->groups[class_of_rank(p->key, rank)], &want);
+	assert(!want);
+}
+
 static int compare_gainers(const void *x, const void *y)
 {
 	const struct gainer *a = x;
@@ -287,10 +321,12 @@ static int compare_gainers(const void *x, const void *y)
 static int serve_all(struct change *ch)
 {
 	struct gainer *gainers = malloc(((size_t)ch->n_dips + 1) * sizeof(*gainers));
+	bool empty = ch->parties[ch->nobody].surplus == ch->table.n;
 	unsigned n = 0;
 
 	if (!gainers)
 		return -ENOMEM;
+	assert(!empty || ch->n_groups == CLASSES);
 	for (unsigned i = 0; i < ch->n_dips; i++) {
 		if (ch->parties[i].deficit)
 			gainers[n++] = (struct gainer){.key = ch->parties[i].key, .party = i};
@@ -299,8 +335,11 @@ static int serve_all(struct change *ch)
 	for (unsigned turns = ch->parties[ch->nobody].surplus ? TURNS : 1; turns > 0; turns--) {
 		for (unsigned i = 0; i < n; i++) {
 			uint32_t deficit = ch->parties[gainers[i].party].deficit;
-			if (deficit)
-				serve(ch, gainers[i].party, (deficit + turns - 1) / turns);
+			uint32_t want = (deficit + turns - 1) / turns;
+			if (want && empty)
+				serve_of_nobody(ch, gainers[i].party, want);
+			else if (want)
+				serve(ch, gainers[i].party, want);
 		}
 	}
 	free(gainers);
