@@ -23,7 +23,8 @@
 #define ASK_UNRESOLVED_MS 1000	/* NTF_USE while there is no MAC */
 #define ASK_RESOLVED_MS 15000	/* and to have a stale one probed */
 #define REROUTE_INTERVAL_MS 200 /* at most so often are all routes asked again */
-#define N_BUCKETS 4096
+#define N_BUCKETS_LOG2 15 /* chains of four, with as many DIPs as there may be */
+#define N_BUCKETS (1u << N_BUCKETS_LOG2)
 #define N_LINKS 64 /* cached */
 
 #define NUD_USABLE (NUD_PERMANENT | NUD_NOARP | NUD_REACHABLE | NUD_STALE | NUD_DELAY | NUD_PROBE)
@@ -80,7 +81,7 @@ static unsigned bucket_of(const struct ip_addr *a, uint32_t salt)
 	memcpy(w, a->b, sizeof(w));
 	uint64_t h = (w[0] ^ w[2]) * 0x9e3779b97f4a7c15u;
 	h = (h ^ w[1] ^ ((uint64_t)w[3] << 13) ^ salt) * 0xd6e8feb86659fd93u;
-	return (unsigned)(h >> 52) % N_BUCKETS;
+	return (unsigned)(h >> (64 - N_BUCKETS_LOG2));
 }
 
 /* --- links ---------------------------------------------------------------------------------------
@@ -399,6 +400,15 @@ void neighbor_get(const struct neighbor *n, const struct ip_addr *a, struct next
 	*has_route = t && t->has_route;
 }
 
+void neighbor_resolve(struct neighbor *n, int ifindex, const struct ip_addr *a)
+{
+	struct rtnl_neigh now;
+
+	/* NTF_USE would take its NUD_PERMANENT from a configured one. */
+	if (rtnl_get_neigh(&n->rtnl, ifindex, a, &now) == 0 && !(now.state & NUD_CONFIGURED))
+		rtnl_use_neigh(&n->rtnl, ifindex, a, false);
+}
+
 /* --- for control ---------------------------------------------------------------------------------
  */
 
@@ -422,6 +432,11 @@ static bool poll_events(void *ctx, uint64_t now_ms)
 	return neighbor_poll(ctx, now_ms);
 }
 
+static void resolve(void *ctx, int ifindex, const struct ip_addr *a)
+{
+	neighbor_resolve(ctx, ifindex, a);
+}
+
 struct next_hops neighbor_next_hops(struct neighbor *n)
 {
 	return (struct next_hops){
@@ -431,5 +446,6 @@ struct next_hops neighbor_next_hops(struct neighbor *n)
 		.unwatch = unwatch,
 		.get = get,
 		.poll = poll_events,
+		.resolve = resolve,
 	};
 }
