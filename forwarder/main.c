@@ -24,6 +24,7 @@
 #include "base/priority.h"
 #include "control/confine.h"
 #include "control/health_engine.h"
+#include "control/own_addresses.h"
 #include "control/preflight.h"
 #include "control/watch.h"
 #include "io/netdev.h"
@@ -31,6 +32,10 @@
 #include "schema/store_tokens.h"
 
 #define TICK_MS 1000u
+
+/* Of echo replies, and of answers to packets that are too big, by each worker: enough for every path
+ * of many clients at once, and too little to be worth a flood of requests. */
+#define ANSWERS_PER_S 1000u
 
 _Static_assert(2 * OPTIONS_LISTEN_MAX <= LISTENERS_MAX, "every --listen gets a listener");
 
@@ -176,7 +181,8 @@ static int make_workers(struct daemon *d, struct error *err)
 		struct worker_config c = {.id = i,
 					  .cpu = d->cpus[i],
 					  .port = xsk_port(d->xsk, i),
-					  .checksum = d->options->checksum};
+					  .checksum = d->options->checksum,
+					  .answers_per_s = ANSWERS_PER_S};
 		for (unsigned r = 0; r < N_LEARN_RINGS; r++)
 			c.rings[r] = state_file_ring(d->state, i, (enum learn_ring_id)r);
 		int rc = worker_new(&c, &d->workers[i]);
@@ -232,6 +238,16 @@ static int prepare(struct daemon *d, struct error *err)
 	return make_control(d, &boot, err);
 }
 
+/* Echo to a VIP is the kernel's to answer where it has the address. */
+static void follow_addresses(struct daemon *d)
+{
+	struct own_addresses own;
+
+	if (own_addresses_read(&own) == 0)
+		xsk_set_own_addresses(d->xsk, own.list, own.n);
+	own_addresses_free(&own);
+}
+
 static int attach(struct daemon *d, struct error *err)
 {
 	const struct xsk_iface *ifaces;
@@ -245,6 +261,7 @@ static int attach(struct daemon *d, struct error *err)
 			return rc;
 		was_there[i] = probe.id != 0;
 	}
+	follow_addresses(d);
 	int rc = xsk_attach(d->xsk, err);
 	for (unsigned i = 0; !rc && i < n; i++)
 		d->attached_here[i] = !was_there[i];
@@ -417,6 +434,7 @@ static int wait_for_end(struct daemon *d)
 	do {
 		netdev_drain_events(d->link_events);
 		xsk_follow_macs(d->xsk);
+		follow_addresses(d);
 		uint64_t now_ms = clock_now_ms();
 		if (now_ms >= tick_ms) {
 			watch_tick(d->watch);

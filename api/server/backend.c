@@ -137,6 +137,8 @@ static void add_worker(struct api_traffic *t, const struct worker_counters *c)
 	t->lost_datagrams += counter_read(&c->lost_datagrams);
 	t->lost_refreshes += counter_read(&c->lost_refreshes);
 	t->checksums_completed += counter_read(&c->checksums_completed);
+	t->echo_replies += counter_read(&c->echo_replies);
+	t->too_big_replies += counter_read(&c->too_big_replies);
 }
 
 static void live_read_traffic(void *ctx, struct api_traffic *out)

@@ -29,6 +29,8 @@ struct api_traffic {
 	uint64_t lost_datagrams;
 	uint64_t lost_refreshes;
 	uint64_t checksums_completed;
+	uint64_t echo_replies;
+	uint64_t too_big_replies;
 };
 
 /** What does not change while the daemon runs. */

@@ -304,6 +304,10 @@ static void print_traffic(FILE *f, const struct api_backend *b)
 	scalar(f, "concury_checksums_completed_total",
 	       "packets whose checksum the sender's kernel had left to its card",
 	       t.checksums_completed);
+	family(f, "concury_answers_total", "counter",
+	       "ICMP and ICMPv6 messages sent in the name of VIPs");
+	labelled(f, "concury_answers_total", "kind", "echo", t.echo_replies);
+	labelled(f, "concury_answers_total", "kind", "too_big", t.too_big_replies);
 }
 
 /* --- the page ------------------------------------------------------------------------------------

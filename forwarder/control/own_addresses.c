@@ -44,6 +44,11 @@ int own_addresses_read(struct own_addresses *out)
 	if (!out->list)
 		return -ENOMEM;
 	qsort(out->list, out->n, sizeof(*out->list), order);
+	size_t kept = 0;
+	for (size_t i = 0; i < out->n; i++)
+		if (kept == 0 || order(&out->list[kept - 1], &out->list[i]) != 0)
+			out->list[kept++] = out->list[i];
+	out->n = kept;
 	return 0;
 }
 

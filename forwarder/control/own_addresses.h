@@ -9,7 +9,7 @@
 
 struct own_addresses {
 	size_t n;
-	struct ip_addr *list; /* sorted */
+	struct ip_addr *list; /* sorted by their bytes, each once */
 };
 
 /** Ask the kernel; on failure (a negative errno) *out is empty. Free it either way. Thread: any. */

@@ -322,6 +322,11 @@ void xsk_follow_macs(struct xsk *x)
 	}
 }
 
+void xsk_set_own_addresses(struct xsk *x, const struct ip_addr *list, size_t n)
+{
+	steer_set_own_addresses(x->steer, list, n);
+}
+
 int xsk_attach(struct xsk *x, struct error *err)
 {
 	struct error why;

@@ -58,6 +58,9 @@ MUST_CHECK int xsk_attach(struct xsk *x, struct error *err);
  *  kernel. Thread: main. */
 void xsk_follow_macs(struct xsk *x);
 
+/** The host's own addresses: see steer_set_own_addresses. Thread: main. */
+void xsk_set_own_addresses(struct xsk *x, const struct ip_addr *list, size_t n);
+
 /** Close sockets and UMEM. steer stays attached and drops VIP packets, unless it was never
  *  attached. Workers must have ended. NULL is fine. */
 void xsk_close(struct xsk *x);

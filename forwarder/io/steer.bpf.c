@@ -1,7 +1,7 @@
 /* The XDP program that decides which packets are ours.
  *
- * The one rule behind every branch: the host kernel owns the VIP's address too (it answers ARP, ND
- * and ping for it) but has no socket behind the VIP's ports, so any TCP or UDP packet of a VIP that
+ * The one rule behind every branch: the host kernel owns the VIP's address too, as a rule (it
+ * answers ARP, ND and ping for it), but has no socket behind the VIP's ports, so any TCP or UDP packet of a VIP that
  * slips through to it is answered with a RST or an ICMP error and kills a connection. Whatever is,
  * or could be a part of, TCP or UDP to a VIP therefore ends at a worker or is dropped here; only
  * what certainly is not goes on to the kernel.
@@ -120,6 +120,8 @@ static __always_inline int is_balanced(__u8 proto)
 	return proto == IPPROTO_TCP || proto == IPPROTO_UDP;
 }
 
+#include "io/steer_icmp.bpf.h"
+
 static __always_inline enum verdict walk_ipv4(void *l3, void *end, struct steer_vip_key *key)
 {
 	struct iphdr *ip = l3;
@@ -130,7 +132,11 @@ static __always_inline enum verdict walk_ipv4(void *l3, void *end, struct steer_
 	key->addr[10] = 0xff;
 	key->addr[11] = 0xff;
 	__builtin_memcpy(&key->addr[12], &ip->daddr, 4);
-	if (!vip_has_address(key) || !is_balanced(ip->protocol))
+	if (!vip_has_address(key))
+		return OTHERS;
+	if (ip->protocol == IPPROTO_ICMP)
+		return walk_icmp4(ip, end, key);
+	if (!is_balanced(ip->protocol))
 		return OTHERS;
 
 	__u32 header_len = ip->ihl * 4;
@@ -166,6 +172,8 @@ static __always_inline enum verdict walk_ipv6(void *l3, void *end, struct steer_
 		__u8 *ext = p;
 		__u32 len;
 
+		if (next == IPPROTO_ICMPV6)
+			return walk_icmp6(ip, p, end, key);
 		if (is_balanced(next))
 			return read_port(p, end, left, next, key);
 		if (!is_extension(next))

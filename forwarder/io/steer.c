@@ -38,6 +38,9 @@ struct steer {
 	int addrs_fd;
 	int vips_fd;
 	struct steer_backs backs;
+	int own_fd;
+	struct ip_addr *own; /* what is in that map; sorted */
+	size_t n_own;
 };
 
 /* What an interface carries, and how to put it back. */
@@ -84,6 +87,7 @@ static int share_maps(const struct steer *s, struct steer_bpf *b)
 		int fd;
 	} shared[] = {{b->maps.vip_addrs, s->addrs_fd},
 		      {b->maps.vips, s->vips_fd},
+		      {b->maps.own_addrs, s->own_fd},
 		      {b->maps.backs, s->backs.ways_fd},
 		      {b->maps.back_used, s->backs.used_fd},
 		      {b->maps.back_wanted, s->backs.wanted_fd}};
@@ -98,6 +102,7 @@ static void keep_maps(struct steer *s, const struct steer_bpf *b)
 {
 	s->addrs_fd = bpf_map__fd(b->maps.vip_addrs);
 	s->vips_fd = bpf_map__fd(b->maps.vips);
+	s->own_fd = bpf_map__fd(b->maps.own_addrs);
 	s->backs.ways_fd = bpf_map__fd(b->maps.backs);
 	s->backs.used_fd = bpf_map__fd(b->maps.back_used);
 	s->backs.wanted_fd = bpf_map__fd(b->maps.back_wanted);
@@ -158,6 +163,7 @@ void steer_close(struct steer *s)
 		return;
 	for (unsigned i = s->n_ifaces; i-- > 0;)
 		steer_bpf__destroy(s->bpf[i]);
+	free(s->own);
 	free(s);
 }
 
@@ -185,6 +191,34 @@ bool steer_set_mac(struct steer *s, unsigned iface, const uint8_t mac[6])
 		return false;
 	*own_mac = value;
 	return true;
+}
+
+/* Two sorted lists side by side. What does not fit the map any more is answered by a worker, which
+ * is as good. */
+void steer_set_own_addresses(struct steer *s, const struct ip_addr *list, size_t n)
+{
+	struct ip_addr *kept = calloc(n + 1, sizeof(*kept));
+	size_t was = 0, is = 0;
+	uint32_t one = 1;
+
+	if (!kept)
+		return; /* the next call tries again */
+	while (was < s->n_own || is < n) {
+		int order = was == s->n_own ? 1
+			    : is == n	    ? -1
+					    : memcmp(&s->own[was], &list[is], sizeof(*list));
+		if (order < 0)
+			bpf_map_delete_elem(s->own_fd, s->own[was].b);
+		else if (order > 0)
+			bpf_map_update_elem(s->own_fd, list[is].b, &one, BPF_ANY);
+		was += order <= 0;
+		is += order >= 0;
+	}
+	if (n)
+		memcpy(kept, list, n * sizeof(*kept));
+	free(s->own);
+	s->own = kept;
+	s->n_own = n;
 }
 
 uint32_t steer_program_id(const struct steer *s, unsigned iface)
@@ -349,7 +383,8 @@ int steer_detach_own(const struct steer *s, unsigned iface, uint32_t flags, stru
 	q.sz = sizeof(q);
 	last_warning[0] = '\0';
 	int rc = bpf_xdp_query(ifindex, (int)flags, &q);
-	if (rc == 0 && (q.drv_prog_id ? q.drv_prog_id : q.skb_prog_id) == steer_program_id(s, iface))
+	if (rc == 0 &&
+	    (q.drv_prog_id ? q.drv_prog_id : q.skb_prog_id) == steer_program_id(s, iface))
 		rc = bpf_xdp_detach(ifindex, flags, NULL);
 	return rc < 0 ? kernel_error(err, rc, ifindex, "cannot detach the XDP program") : 0;
 }

@@ -80,7 +80,7 @@ bool checksum_apply(enum checksum_mode mode, uint8_t *data, const struct packet 
 	uint32_t len = (uint32_t)p->l3_offset + p->l3_len - p->l4_offset;
 	uint16_t old, new;
 
-	if (mode == CHECKSUM_KEEP || p->keep_checksum)
+	if (mode == CHECKSUM_KEEP || (p->keep_checksum | p->kind))
 		return false;
 	if (udp) {
 		uint16_t udp_len;

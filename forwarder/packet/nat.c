@@ -99,7 +99,7 @@ enum rewrite_result rewrite_nat(uint8_t *data, const struct packet *p, const str
 {
 	if (ip_addr_is_v4(&to->address) == p->is_v6)
 		return REWRITE_FAMILY;
-	if (p->keep_checksum)
+	if (p->keep_checksum | p->kind)
 		return REWRITE_UNTRANSLATABLE;
 	if (p->l3_len > to->mtu)
 		return REWRITE_TOO_BIG;

@@ -14,6 +14,7 @@
 #include <netinet/ip.h>
 #include <netinet/tcp.h>
 
+#include "packet/icmp.h"
 #include "packet/quic.h"
 
 #define ETH_LEN 14
@@ -74,6 +75,8 @@ static ALWAYS_INLINE enum parse_result parse_l4(const uint8_t *data, struct pack
 		if (udp_len < UDP_LEN || udp_len > len) /* less than len is legal: surplus area */
 			return PARSE_MALFORMED;
 		p->segment = quic_is_initial(l4 + UDP_LEN, udp_len - UDP_LEN) ? SEG_INITIAL : 0;
+	} else if (p->proto == IPPROTO_ICMP || p->proto == IPPROTO_ICMPV6) {
+		return icmp_parse(data, p);
 	} else {
 		return PARSE_NOT_L4;
 	}

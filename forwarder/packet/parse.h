@@ -11,7 +11,8 @@ enum parse_result {
 	PARSE_MALFORMED, /* truncated, bad length or header field, or a chain too long to walk */
 	PARSE_FRAGMENT,	 /* any fragment, first or later */
 	PARSE_NOT_IP,	 /* neither IPv4 nor IPv6 under at most two VLAN tags */
-	PARSE_NOT_L4,	 /* neither TCP nor UDP */
+	PARSE_NOT_L4,	 /* neither TCP nor UDP, nor an ICMP error about one of them */
+	PARSE_ECHO,	 /* an ICMP or ICMPv6 echo request */
 };
 
 /* What a TCP packet tells about its flow. FIN, RST and payload are reported as they are found, also
@@ -28,7 +29,10 @@ enum parse_result {
 
 /* How a packet belongs to the flow that its addresses and ports name. */
 enum packet_kind {
-	PACKET_FLOW, /* a whole TCP or UDP packet of it */
+	PACKET_FLOW,	       /* a whole TCP or UDP packet of it */
+	PACKET_FIRST_FRAGMENT, /* the first part of one */
+	PACKET_LATER_FRAGMENT, /* a part without ports */
+	PACKET_ICMP_ERROR,     /* an error about what was sent to its client, which it quotes */
 };
 
 struct packet {
@@ -39,7 +43,7 @@ struct packet {
 	uint16_t l3_len;      /* IP total length by its header; bytes behind it are link padding */
 	uint16_t vlan_tci_be; /* outer tag's TCI, 0 if untagged */
 	uint8_t n_vlans;
-	uint8_t proto;	 /* IPPROTO_TCP, IPPROTO_UDP */
+	uint8_t proto;	 /* IPPROTO_TCP, IPPROTO_UDP: the flow's */
 	uint8_t segment; /* SEG_*; of UDP, SEG_INITIAL or 0 */
 	uint8_t kind;	 /* enum packet_kind */
 	bool is_v6;
@@ -49,6 +53,6 @@ struct packet {
 };
 
 /** Parse a whole frame of len bytes at data. *p is fully valid for PARSE_OK; for PARSE_FRAGMENT and
- *  PARSE_NOT_L4 src, dst, is_v6, l3_offset, l3_len, tos and the VLAN fields are; for the others
- * nothing in it may be used. Thread: any. Pure. */
+ *  PARSE_NOT_L4 and PARSE_ECHO src, dst, is_v6, l3_offset, l3_len, tos and the VLAN fields are, and for
+ *  PARSE_ECHO l4_offset too; for the others nothing in it may be used. Thread: any. Pure. */
 enum parse_result parse_packet(const uint8_t *data, uint32_t len, struct packet *p);

@@ -11,7 +11,7 @@
 #define DROP_REASONS(X)                                                                            \
 	X(malformed, "a header is truncated or contradicts itself")                                \
 	X(fragment, "an IP fragment")                                                              \
-	X(not_l4, "neither TCP nor UDP, to a VIP")                                                 \
+	X(not_l4, "neither TCP nor UDP nor an error about one, to a VIP")                          \
 	X(no_vip, "no VIP matches (it has just been removed)")                                     \
 	X(no_dip, "no DIP of the VIP is usable")                                                   \
 	X(no_neighbor, "the DIP's next hop is not resolved")                                       \
@@ -24,6 +24,7 @@
 	X(back_elsewhere, "mode nat: back to the client leads no interface that is served")        \
 	X(back_unknown, "mode nat: from a DIP that has just gone")                                 \
 	X(back_spoofed, "mode nat: from a DIP's address, but not by the DIP's interface")          \
+	X(answer_limit, "an echo request beyond the rate of answers")                              \
 	X(tx_full, "the egress ring was full")                                                     \
 	X(learn_overflow, "the flow could not be learned and the VIP wants it dropped")
 
@@ -45,21 +46,24 @@ struct traffic_counter {
 
 #define DIP_COUNTERS_MAX SIM_SIZE(131072, 1024) /* dip_view.counter is below this */
 
-/** All counters of one worker. dips and back are hugemem arrays of DIP_COUNTERS_MAX. Counters only grow; who
- *  takes over a DIP counter subtracts what it found (control does). */
+/** All counters of one worker. dips and back are hugemem arrays of DIP_COUNTERS_MAX. Counters only
+ * grow; who takes over a DIP counter subtracts what it found (control does). */
 struct worker_counters {
 	CACHE_ALIGNED struct traffic_counter rx[IFACES_MAX];
 	struct traffic_counter tx[IFACES_MAX];
 	_Atomic uint64_t drops[N_DROP_REASONS];
-	_Atomic uint64_t unlearned;     /* openings and datagrams carried though their ring was full */
+	_Atomic uint64_t unlearned; /* openings and datagrams carried though their ring was full */
 	_Atomic uint64_t lost_openings; /* records that found the opening ring full */
 	_Atomic uint64_t lost_datagrams;
 	_Atomic uint64_t lost_refreshes; /* by a full ring or the rate limit */
 	_Atomic uint64_t checksums_completed;
+	_Atomic uint64_t echo_replies;	  /* sent in a VIP's name */
+	_Atomic uint64_t too_big_replies; /* so too; each besides a drop as frame_too_big */
 	_Atomic uint64_t bursts;
 	_Atomic uint64_t sleeps;
 	struct traffic_counter *dips;
-	struct traffic_counter *back; /* mode nat: what came from the DIPs and was sent to clients */
+	struct traffic_counter
+		*back; /* mode nat: what came from the DIPs and was sent to clients */
 };
 
 MUST_CHECK struct worker_counters *worker_counters_new(void);

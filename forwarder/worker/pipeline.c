@@ -4,8 +4,9 @@
  * A frame is alive while its lookup names a VIP; a stage that ends it sets a reason and takes the
  * VIP away, so later stages pass it by. What is alive after the last stage is sent, and what the
  * egress ring does not take is dropped there: so each frame leaves by exactly one exit, and
- * received = sent + the sum of the drops holds after every burst. What goes elsewhere than to a DIP
- * (an answer of our own) is not alive either, but has its egress; see burst_send_aside.
+ * received + too_big_replies = sent + the sum of the drops holds after every burst. What goes
+ * elsewhere than to a DIP (an answer of our own) is not alive either, but has its egress; see
+ * burst_send_aside.
  *
  * Learning comes before everything that can still end a frame except the lack of a DIP: a flow
  * whose next hop is not resolved yet, say, has its DIP all the same, and keeps it. */
@@ -15,6 +16,7 @@
 #include <assert.h>
 
 #include "packet/nat.h"
+#include "worker/answer.h"
 #include "worker/back.h"
 
 static ALWAYS_INLINE void traffic_add(struct traffic_counter *c, uint64_t packets, uint64_t bytes)
@@ -93,7 +95,10 @@ static void classify(struct burst *b)
 		if (unlikely(b->parsed[i] != PARSE_OK)) {
 			if (b->parsed[i] == PARSE_NOT_IP && back_take(b, i))
 				continue;
-			burst_end(b, i, reason_of_parse(b->parsed[i]));
+			if (b->parsed[i] == PARSE_ECHO)
+				answer_echo_take(b, i);
+			else
+				burst_end(b, i, reason_of_parse(b->parsed[i]));
 			continue;
 		}
 		if (!last || !same_destination(p, last))
@@ -131,9 +136,9 @@ static void count_learning(struct worker_counters *c, const struct learn_burst *
 		counter_add(&c->lost_refreshes, lb->lost[RING_REFRESH]);
 }
 
-static void learn(struct burst *b, uint64_t now_ms)
+static void learn(struct burst *b)
 {
-	struct learn_burst lb = {.generation = b->s->generation, .now_ms = (uint32_t)now_ms};
+	struct learn_burst lb = {.generation = b->s->generation, .now_ms = b->now_ms};
 
 	for (unsigned i = 0; i < b->n; i++) {
 		const struct packet *p = &b->packets[i];
@@ -144,6 +149,8 @@ static void learn(struct burst *b, uint64_t now_ms)
 		b->dips[i] = d;
 		if (unlikely(f->dip == DIP_NONE || !d->usable))
 			burst_end(b, i, DROP_no_dip);
+		else if (unlikely(p->kind == PACKET_ICMP_ERROR))
+			; /* nothing that its client has said */
 		else if (unlikely(!learn_packet(&b->w->learn, &lb, f, p->proto, p->segment)))
 			burst_end(b, i, DROP_learn_overflow);
 		else if (unlikely(!d->resolved))
@@ -152,14 +159,17 @@ static void learn(struct burst *b, uint64_t now_ms)
 	count_learning(b->w->counters, &lb);
 }
 
-static enum rewrite_result rewrite_frame(struct frame *frame, const struct packet *p,
-					 const struct lookup *f, const struct dip_view *d)
+static enum rewrite_result rewrite_frame(const struct burst *b, unsigned i)
 {
+	struct frame *frame = &b->frames[i];
+	const struct packet *p = &b->packets[i];
+	const struct lookup *f = &b->flows[i];
+	const struct dip_view *d = b->dips[i];
 	struct rewrite_to to = {
 		.address = d->address,
 		.dst_mac = d->dst_mac,
 		.src_mac = d->src_mac,
-		.mtu = d->mtu,
+		.mtu = burst_mtu(b, i),
 		.hash = f->hash,
 	};
 
@@ -202,8 +212,10 @@ static void rewrite(struct burst *b)
 		if (!f->vip)
 			continue;
 		completed += checksum_apply(b->w->checksum, b->frames[i].data, &b->packets[i]);
-		enum rewrite_result r = rewrite_frame(&b->frames[i], &b->packets[i], f, b->dips[i]);
-		if (unlikely(r != REWRITE_OK))
+		enum rewrite_result r = rewrite_frame(b, i);
+		if (unlikely(r == REWRITE_TOO_BIG))
+			answer_too_big(b, i);
+		else if (unlikely(r != REWRITE_OK))
 			burst_end(b, i, reason_of_rewrite(r));
 		else
 			burst_send(b, i, b->dips[i]->egress);
@@ -243,11 +255,13 @@ static void send_by(struct burst *b, unsigned iface)
 			traffic_add(&c->dips[b->dips[from[k]]->counter], 1, b->len_in[from[k]]);
 		else if (b->backs >> from[k] & 1)
 			back_count(b, from[k]);
+		else
+			answer_sent(b, from[k]);
 		bytes += out[k].len;
 	}
 	traffic_add(&c->tx[iface], sent, bytes);
 	for (unsigned k = sent; k < n; k++)
-		burst_end(b, from[k], DROP_tx_full);
+		burst_end(b, from[k], answer_reason(b, from[k], DROP_tx_full));
 }
 
 static void free_ended(struct burst *b)
@@ -285,8 +299,7 @@ static SELDOM void trace_rewritten(struct burst *b)
 static SELDOM void trace_ended(struct burst *b)
 {
 	for (unsigned i = 0; i < b->n; i++)
-		trace_verdict(&b->trace, i,
-			      b->egress_of[i] != EGRESS_NONE ? TRACE_FORWARDED : b->reason[i]);
+		trace_verdict(&b->trace, i, b->flows[i].vip ? TRACE_FORWARDED : b->reason[i]);
 	trace_end(&b->trace);
 }
 
@@ -301,9 +314,11 @@ void pipeline_burst(struct worker *w, const struct snapshot *s, struct frame *fr
 	b.s = s;
 	b.frames = frames;
 	b.n = n;
+	b.now_ms = (uint32_t)now_ms;
 	b.n_ended = 0;
 	b.egress = 0;
 	b.aside = 0;
+	b.echoes = 0;
 	b.backs = 0;
 	b.trace.tap = NULL;
 	receive(&b);
@@ -313,9 +328,11 @@ void pipeline_burst(struct worker *w, const struct snapshot *s, struct frame *fr
 	if (trace_runs(&w->trace))
 		trace_received(&b);
 	FAULT_POINT();
-	learn(&b, now_ms);
+	learn(&b);
 	FAULT_POINT();
 	rewrite(&b);
+	if (unlikely(b.echoes))
+		answer_echoes(&b);
 	if (unlikely(b.backs))
 		back_rewrite(&b);
 	if (unlikely(b.trace.tap))

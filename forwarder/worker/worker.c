@@ -196,6 +196,8 @@ int worker_new(const struct worker_config *c, struct worker **out)
 		.cpu = c->cpu,
 		.port = c->port,
 		.checksum = c->checksum,
+		.too_big_limit = {.per_s = c->answers_per_s},
+		.echo_limit = {.per_s = c->answers_per_s},
 	};
 	int ret = learn_init(&w->learn, c->rings);
 	if (ret != 0)

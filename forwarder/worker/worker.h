@@ -7,6 +7,7 @@
 
 #include "io/port.h"
 #include "packet/checksum.h"
+#include "worker/answer_limit.h"
 #include "worker/counters.h"
 #include "worker/learn.h"
 #include "worker/trace.h"
@@ -26,6 +27,7 @@ struct worker {
 	struct port *port;
 	enum checksum_mode checksum;
 	struct learn learn;
+	struct answer_limit too_big_limit, echo_limit;
 	struct worker_counters *counters;
 	pthread_t thread;
 	bool started;
@@ -37,6 +39,7 @@ struct worker_config {
 	int cpu; /* -1: do not pin */
 	struct port *port;
 	enum checksum_mode checksum;
+	uint32_t answers_per_s; /* of each sort in a VIP's name; 0: it never speaks itself */
 	struct learn_ring *rings[N_LEARN_RINGS];
 };
 

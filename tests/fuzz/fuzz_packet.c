@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "packet/checksum.h"
+#include "packet/icmp.h"
 #include "packet/rewrite.h"
 #include "tests/unit/frames.h"
 #include "tests/unit/naive_parse.h"
@@ -92,11 +93,17 @@ static bool sum_is_valid(const uint8_t *data, const struct packet *p)
 static void check_checksum(const uint8_t *data, uint32_t len, const struct packet *p,
 			   enum checksum_mode mode)
 {
+	uint8_t *frame = copy(data, len, 0);
+	bool changed = checksum_apply(mode, frame, p);
+
+	if (p->kind != PACKET_FLOW) {
+		assert(!changed && memcmp(frame, data, len) == 0);
+		free(frame);
+		return;
+	}
 	uint32_t at = p->l4_offset + (p->proto == IPPROTO_TCP ? 16u : 6u);
 	uint16_t field = (uint16_t)(data[at] << 8 | data[at + 1]);
 	bool none = p->proto == IPPROTO_UDP && !p->is_v6 && field == 0;
-	uint8_t *frame = copy(data, len, 0);
-	bool changed = checksum_apply(mode, frame, p);
 
 	assert(changed == (memcmp(frame, data, len) != 0));
 	assert(memcmp(frame, data, at) == 0);
@@ -214,6 +221,52 @@ static void check_tunnel(const uint8_t *data, uint32_t len, const struct packet 
 	free(block);
 }
 
+/* --- answers --- */
+
+/* Its addresses and MAC addresses swapped; twice is what it was, but for the type and the TTL. */
+static void check_echo(const uint8_t *data, uint32_t len, const struct packet *p)
+{
+	uint8_t *frame = copy(data, len, 0);
+
+	if (!icmp_answer_echo(frame, p)) {
+		assert(memcmp(frame, data, len) == 0);
+	} else {
+		struct packet answer;
+
+		assert(naive_parse(frame, len, &answer) == PARSE_NOT_L4);
+		assert(ip_addr_equal(&answer.src, &p->dst) && ip_addr_equal(&answer.dst, &p->src));
+		assert(memcmp(frame, data + 6, 6) == 0 && memcmp(frame + 6, data, 6) == 0);
+		assert(p->is_v6 || frames_sum16(frame + p->l3_offset, 20, 0) == 0xffff);
+		assert(frames_sum16(frame + p->l4_offset, end_of_packet(p) - p->l4_offset, 0) ==
+		       frames_sum16(data + p->l4_offset, end_of_packet(p) - p->l4_offset, 0));
+	}
+	free(frame);
+}
+
+static void check_too_big(const uint8_t *data, uint32_t len, const struct packet *p,
+			  uint32_t headroom, uint32_t mtu)
+{
+	uint8_t *block = copy(data, len, headroom), *frame = block + headroom;
+	uint32_t front = p->is_v6 ? 48 : 28, new_len = len;
+	struct packet answer;
+
+	if (!icmp_answer_too_big(&frame, &new_len, headroom, p, mtu)) {
+		assert(frame == block + headroom && new_len == len);
+		assert(memcmp(frame, data, len) == 0);
+	} else {
+		assert(p->kind != PACKET_ICMP_ERROR && front <= headroom);
+		assert(frame == block + headroom - front);
+		naive_parse(frame, new_len, &answer);
+		assert(answer.l3_offset == p->l3_offset && end_of_packet(&answer) == new_len);
+		assert(answer.l3_len <= (p->is_v6 ? 1280 : 576));
+		assert(memcmp(frame, data + 6, 6) == 0 && memcmp(frame + 6, data, 6) == 0);
+		assert(memcmp(frame + p->l3_offset + front, data + p->l3_offset,
+			      answer.l3_len - front) == 0);
+		assert(p->is_v6 || frames_sum16(frame + p->l3_offset, 20, 0) == 0xffff);
+	}
+	free(block);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct settings s;
@@ -225,7 +278,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	data += sizeof(s);
 	uint32_t len = (uint32_t)(size - sizeof(s)), bits;
 
-	if (check_parse(data, len, &p) != PARSE_OK)
+	enum parse_result r = check_parse(data, len, &p);
+	if (r == PARSE_ECHO)
+		check_echo(data, len, &p);
+	if (r != PARSE_OK)
 		return 0;
 	for (int mode = CHECKSUM_AUTO; mode <= CHECKSUM_COMPLETE; mode++)
 		check_checksum(data, len, &p, (enum checksum_mode)mode);
@@ -238,6 +294,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		.hash = (uint64_t)bits << 24,
 		.gue_port = GUE_PORT,
 	};
+	check_too_big(data, len, &p, s.headroom, to.mtu);
 	check_l2(data, len, &p, &to);
 	for (enum tunnel t = IPIP; t < N_TUNNELS; t++)
 		check_tunnel(data, len, &p, &to, s.headroom, t);

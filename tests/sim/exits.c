@@ -47,7 +47,7 @@ static unsigned rewrite_reason(const struct sim *s, const struct sim_packet *p, 
 		outer = ip_addr_is_v4(&d->address) ? 20 : 40;
 	if (e->view->mode == VIP_GUE)
 		outer += 12;
-	if (p->l3_len + outer > d->mtu)
+	if (p->l3_len + outer + (p->l3_offset == 22 ? 4 : 0) > d->mtu)
 		return DROP_frame_too_big;
 	if (outer > s->box->headroom)
 		return DROP_no_headroom;

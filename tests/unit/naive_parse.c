@@ -39,11 +39,73 @@ static struct ip_addr get_address(struct reader *r, bool v6)
 	return a;
 }
 
+/* What an ICMP error quotes, of which the beginning must be there. */
+static enum parse_result naive_quote(struct reader *r, struct packet *p)
+{
+	bool v6 = p->is_v6;
+	uint32_t start = r->at, first = get(r, 1), next, header_len = (first & 15) * 4;
+
+	get(r, v6 ? 5 : 3);
+	next = v6 ? get(r, 1) : 0;
+	get(r, v6 ? 1 : 2);
+	uint32_t frag = v6 ? 0 : get(r, 2);
+	if (!v6) {
+		get(r, 1);
+		next = get(r, 1);
+		get(r, 2);
+	}
+	struct ip_addr from = get_address(r, v6), to = get_address(r, v6);
+	if (r->failed || first >> 4 != (v6 ? 6 : 4) || (!v6 && header_len < 20) || (frag & 0x1fff))
+		return PARSE_NOT_L4;
+	if (!v6)
+		r->at = start + header_len;
+	for (unsigned n = 0;
+	     v6 && (next == 0 || next == 43 || next == 44 || next == 51 || next == 60); n++) {
+		uint32_t ext = r->at, kind = next, len;
+
+		next = get(r, 1);
+		len = get(r, 1);
+		len = kind == 51 ? 4 * (len + 2) : kind == 44 ? 8 : 8 * (len + 1);
+		uint32_t offset = get(r, 2);
+		get(r, 4);
+		if (r->failed || n == 8 || (kind == 44 && offset & 0xfff8))
+			return PARSE_NOT_L4;
+		r->at = ext + len;
+	}
+	uint16_t sport_be = htons((uint16_t)get(r, 2)), dport_be = htons((uint16_t)get(r, 2));
+	if (r->failed || (next != IPPROTO_TCP && next != IPPROTO_UDP) ||
+	    !ip_addr_equal(&from, &p->dst))
+		return PARSE_NOT_L4;
+	p->src = to;
+	p->sport_be = dport_be;
+	p->dport_be = sport_be;
+	p->proto = (uint8_t)next;
+	p->segment = 0;
+	p->kind = PACKET_ICMP_ERROR;
+	return PARSE_OK;
+}
+
+static enum parse_result naive_icmp(struct reader *r, struct packet *p)
+{
+	uint32_t type = get(r, 1);
+
+	get(r, 7);
+	if (r->failed)
+		return PARSE_NOT_L4;
+	if (type == (p->is_v6 ? 128 : 8))
+		return PARSE_ECHO;
+	if (p->is_v6 ? type >= 1 && type <= 4 : type == 3 || type == 11 || type == 12)
+		return naive_quote(r, p);
+	return PARSE_NOT_L4;
+}
+
 static enum parse_result naive_l4(struct reader *r, struct packet *p)
 {
 	uint32_t start = r->at;
 
 	p->l4_offset = (uint16_t)start;
+	if (p->proto == (p->is_v6 ? IPPROTO_ICMPV6 : IPPROTO_ICMP))
+		return naive_icmp(r, p);
 	if (p->proto != IPPROTO_TCP && p->proto != IPPROTO_UDP)
 		return PARSE_NOT_L4;
 	p->sport_be = htons((uint16_t)get(r, 2));
@@ -200,9 +262,11 @@ bool naive_packet_equal(const struct packet *x, const struct packet *y, enum par
 		       x->is_v6 == y->is_v6 && x->l3_offset == y->l3_offset &&
 		       x->l3_len == y->l3_len && x->tos == y->tos && x->n_vlans == y->n_vlans &&
 		       x->vlan_tci_be == y->vlan_tci_be;
+	if (result == PARSE_ECHO)
+		return network && x->l4_offset == y->l4_offset && x->proto == y->proto;
 	if (result != PARSE_OK)
 		return network;
 	return network && x->sport_be == y->sport_be && x->dport_be == y->dport_be &&
 	       x->l4_offset == y->l4_offset && x->proto == y->proto && x->segment == y->segment &&
-	       x->keep_checksum == y->keep_checksum;
+	       x->keep_checksum == y->keep_checksum && x->kind == y->kind;
 }

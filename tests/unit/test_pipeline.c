@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "tests/unit/forwarding.h"
-#include "tests/unit/frames.h"
+#include "tests/unit/icmp_frames.h"
 
 #define VIP_ADDRESS "198.51.100.1"
 #define VIP6_ADDRESS "2001:db8::1"
@@ -389,6 +389,158 @@ START_TEST(test_checksum)
 }
 END_TEST
 
+/* --- ICMP
+ * ------------------------------------------------------------------------------------------
+ */
+
+static struct icmp_spec error_about(const struct frames_spec *flow)
+{
+	struct icmp_spec s = {.type = ip_addr_is_v4(&flow->dst) ? 3 : 2, .code = 4};
+
+	s.quoted = *flow;
+	s.quoted.src = flow->dst;
+	s.quoted.dst = flow->src;
+	s.quoted.sport = flow->dport;
+	s.quoted.dport = flow->sport;
+	s.outer.src = frames_ip(ip_addr_is_v4(&flow->dst) ? "203.0.113.1" : "2001:db8:77::1");
+	s.outer.dst = flow->dst;
+	return s;
+}
+
+/* An error goes where its flow goes, in every mode, untouched behind what the mode puts in front,
+ * and nothing is learned of it. With affinity client the quoted client counts, not who sent the
+ * error. */
+START_TEST(test_icmp_error)
+{
+	static const uint8_t fronts[] = {[VIP_L2] = 0, [VIP_IPIP] = 20, [VIP_GUE] = 32};
+	bool v6 = _i & 1;
+	struct vip_view *v = forwarding_vip(0, v6 ? VIP6_ADDRESS : VIP_ADDRESS, 6);
+	static uint8_t sent[FRAMES_MAX];
+
+	v->mode = (uint8_t)(_i / 2 % 3);
+	v->affinity = _i / 6 ? AFFINITY_CLIENT : AFFINITY_FLOW;
+	set_up(v);
+	for (uint16_t sport = 1; sport <= 20; sport++) {
+		struct frames_spec flow = spec_to(v6 ? VIP6_ADDRESS : VIP_ADDRESS, sport);
+		flow.src.b[15] = (uint8_t)sport;
+		struct icmp_spec s = error_about(&flow);
+		const struct dip_view *d = &v->dips[dip_for(v, &flow)];
+		uint32_t len = icmp_frames_build(buf, &s), front = fronts[v->mode];
+
+		ck_assert_int_eq(port_mem_inject(fw.port, 0, 1, buf, len), 0);
+		ck_assert_uint_eq(worker_round(w), 1);
+		ck_assert_uint_eq(port_mem_take(fw.port, d->egress, sent, sizeof(sent)),
+				  len + front);
+		ck_assert_mem_eq(sent, d->dst_mac, 6);
+		ck_assert_mem_eq(sent + 14 + front + 40, buf + 14 + 40, len - 14 - 40);
+	}
+	ck_assert_uint_eq(forwarding_drain(&fw), 0);
+	ck_assert_uint_eq(forwarding_drops(w), 0);
+	tear_down();
+}
+END_TEST
+
+START_TEST(test_echo)
+{
+	struct icmp_spec s = {.type = 8, .no_quote = true, .quoted_len = 30};
+
+	s.outer.src = frames_ip("192.0.2.9");
+	s.outer.dst = frames_ip(VIP_ADDRESS);
+	set_up_with(forwarding_vip(0, VIP_ADDRESS, 1), 256, 128, 64);
+	uint32_t len = icmp_frames_build(buf, &s);
+	ck_assert_int_eq(port_mem_inject(fw.port, 0, 2, buf, len), 0);
+	ck_assert_uint_eq(worker_round(w), 1);
+	ck_assert_uint_eq(counter_read(&w->counters->drops[DROP_answer_limit]), 1);
+	/* the rate was 0 */
+	w->echo_limit.per_s = 100;
+	w->echo_limit.filled_ms -= 1000;
+	for (int i = 0; i < 30; i++)
+		ck_assert_int_eq(port_mem_inject(fw.port, 0, 2, buf, len), 0);
+	ck_assert_uint_eq(worker_round(w), 30);
+	uint64_t replies = counter_read(&w->counters->echo_replies);
+	ck_assert_uint_eq(replies, 10); /* a tenth of a second's */
+	ck_assert_uint_eq(forwarding_drops(w), 31 - replies);
+	ck_assert_uint_eq(counter_read(&w->counters->tx[2].packets), replies);
+	ck_assert_uint_eq(counter_read(&w->counters->dips[1].packets), 0);
+	ck_assert_uint_eq(port_mem_take(fw.port, 2, buf, sizeof(buf)), len);
+	ck_assert_uint_eq(buf[14 + 20], 0);
+	/* one that gets no answer */
+	s.outer.src = frames_ip("224.0.0.1");
+	len = icmp_frames_build(buf, &s);
+	w->echo_limit.filled_ms -= 1000;
+	ck_assert_int_eq(port_mem_inject(fw.port, 0, 2, buf, len), 0);
+	ck_assert_uint_eq(worker_round(w), 1);
+	ck_assert_uint_eq(counter_read(&w->counters->drops[DROP_not_l4]), 1);
+	tear_down();
+}
+END_TEST
+
+/* Too big for its way: dropped, and the client is told by the way that it came how much fits. The
+ * answer is sent besides, so what was received and answered is what was sent and dropped. */
+START_TEST(test_too_big_answer)
+{
+	static const unsigned overheads[] = {[VIP_L2] = 0, [VIP_IPIP] = 20, [VIP_GUE] = 32};
+	struct frames_spec spec = spec_to(VIP_ADDRESS, 1);
+	struct vip_view *v = forwarding_vip(0, VIP_ADDRESS, 1);
+	unsigned mode = (unsigned)_i % 3, tags = (unsigned)_i / 3;
+
+	v->mode = (uint8_t)mode;
+	vip_view_dips(v)[1].mtu = 1000;
+	set_up_with(v, 2, 128, 64);
+	w->too_big_limit.per_s = 100000;
+	spec.n_vlans = tags;
+	unsigned fits = 1000 - overheads[mode] - (tags > 1 ? 4 : 0);
+	spec.payload_len = fits - 40;
+	inject(&spec);
+	ck_assert_uint_eq(worker_round(w), 1);
+	ck_assert_uint_eq(forwarding_drops(w), 0);
+	ck_assert_uint_gt(port_mem_take(fw.port, 1, buf, sizeof(buf)), fits);
+	spec.payload_len++;
+	for (int i = 0; i < 5; i++) {
+		uint32_t len = frames_build(buf, &spec);
+		ck_assert_int_eq(port_mem_inject(fw.port, 0, 2, buf, len), 0);
+	}
+	ck_assert_uint_eq(worker_round(w), 5);
+	/* the ring took two: the others are drops without an answer, and of no other reason */
+	ck_assert_uint_eq(counter_read(&w->counters->too_big_replies), 2);
+	ck_assert_uint_eq(counter_read(&w->counters->drops[DROP_frame_too_big]), 5);
+	ck_assert_uint_eq(forwarding_drops(w), 5);
+	ck_assert_uint_eq(counter_read(&w->counters->tx[2].packets), 2);
+	ck_assert_uint_eq(counter_read(&w->counters->dips[1].packets), 1);
+	for (int i = 0; i < 2; i++)
+		ck_assert_uint_eq(port_mem_take(fw.port, 2, buf, sizeof(buf)), 14 + 4 * tags + 576);
+	const uint8_t *ip = buf + 14 + 4 * tags;
+	ck_assert_mem_eq(ip + 12, &spec.dst.b[12], 4);
+	ck_assert_mem_eq(ip + 16, &spec.src.b[12], 4);
+	ck_assert_uint_eq(ip[20 + 6] << 8 | ip[20 + 7], fits);
+	w->too_big_limit.per_s = 0;
+	inject(&spec);
+	ck_assert_uint_eq(worker_round(w), 1);
+	ck_assert_uint_eq(counter_read(&w->counters->too_big_replies), 2);
+	/* tear_down's sum */
+	ck_assert_uint_eq(forwarding_received(w) + 2, forwarding_sent(w) + forwarding_drops(w));
+	counter_add(&w->counters->rx[0].packets, 2);
+	tear_down();
+}
+END_TEST
+
+/* An error that is too big itself brings no other one. */
+START_TEST(test_too_big_error)
+{
+	struct frames_spec flow = spec_to(VIP_ADDRESS, 1);
+	struct icmp_spec s = error_about(&flow);
+	struct vip_view *v = forwarding_vip(0, VIP_ADDRESS, 1);
+
+	v->mode = VIP_IPIP;
+	vip_view_dips(v)[1].mtu = 300;
+	set_up(v);
+	w->too_big_limit.per_s = 100000;
+	s.quoted.payload_len = 400;
+	ck_assert_int_eq(port_mem_inject(fw.port, 0, 1, buf, icmp_frames_build(buf, &s)), 0);
+	check_all_drop(DROP_frame_too_big, 1, 0);
+}
+END_TEST
+
 /* --- learning ------------------------------------------------------------------------------------
  */
 
@@ -485,6 +637,10 @@ int main(void)
 	tcase_add_test(tc, test_egress);
 	tcase_add_test(tc, test_ipip_and_rx_counters);
 	tcase_add_test(tc, test_checksum);
+	tcase_add_loop_test(tc, test_icmp_error, 0, 12);
+	tcase_add_test(tc, test_echo);
+	tcase_add_loop_test(tc, test_too_big_answer, 0, 9);
+	tcase_add_test(tc, test_too_big_error);
 	tcase_add_test(tc, test_record);
 	tcase_add_test(tc, test_exact);
 	tcase_add_test(tc, test_stale_entry_full_rings);

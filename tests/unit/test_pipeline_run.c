@@ -67,8 +67,9 @@ struct fate {
 static int rewrite(const struct vip_view *v, const struct dip_view *d, const struct packet *p,
 		   struct frame *f, uint64_t hash)
 {
-	struct rewrite_to to = {d->address, d->dst_mac,	 d->src_mac,	d->mtu,
-				hash,	    v->gue_port, d->nat_port_be};
+	struct rewrite_to to = {
+		d->address, d->dst_mac,	 d->src_mac,	d->mtu - (p->n_vlans == 2 ? 4u : 0),
+		hash,	    v->gue_port, d->nat_port_be};
 	static const int reasons[] = {
 		[REWRITE_OK] = -1,
 		[REWRITE_TOO_BIG] = DROP_frame_too_big,
@@ -117,8 +118,8 @@ static struct fate expect(const struct snapshot *s, uint32_t len, unsigned headr
 
 	memcpy(data, buf, len);
 	enum parse_result parsed = parse_packet(data, len, &p);
-	static const int parse_reasons[] = {-1, DROP_malformed, DROP_fragment, DROP_no_vip,
-					    DROP_not_l4};
+	static const int parse_reasons[] = {-1,		 DROP_malformed, DROP_fragment,
+					    DROP_no_vip, DROP_not_l4,	 DROP_answer_limit};
 	f.reason = parsed == PARSE_NOT_IP ? marked(data, len, &p) : parse_reasons[parsed];
 	if (f.reason >= 0)
 		return f;

@@ -15,6 +15,8 @@
 #include "io/umem.h"
 #include "io/xsk_socket.h"
 #include "netns.h"
+#include "packet/parse.h"
+#include "tests/unit/icmp_frames.h"
 
 #define FRAME_MAX 1792
 #define N_ADDRESSES 4
@@ -444,6 +446,111 @@ START_TEST(too_big_is_counted)
 }
 END_TEST
 
+/* Errors by the flow that they quote, whole or as much of it as there is; what quotes no VIP's
+ * flow, or is not from its source, is the kernel's. */
+START_TEST(icmp_errors)
+{
+	static uint8_t buf[FRAMES_MAX];
+	uint64_t seed = frames_seed();
+	unsigned n_ours = 0;
+
+	for (unsigned a = 0; a < N_ADDRESSES; a++)
+		add(&(struct vip_match){frames_ip(addresses[a]), 80, VIP_TCP});
+	bind_worker(true);
+	for (int i = 0; i < 3000; i++) {
+		struct icmp_spec s;
+		icmp_frames_random(&seed, &s);
+		bool v6 = !ip_addr_is_v4(&s.outer.dst), named = frames_random(&seed) % 4;
+		bool other = !ip_addr_equal(&s.outer.dst, &s.quoted.src);
+		struct ip_addr vip = frames_ip(addresses[2 * v6 + frames_random(&seed) % 2]);
+
+		s.outer.dst = s.quoted.src = vip;
+		if (other)
+			s.quoted.src.b[15] ^= 0x40;
+		s.quoted.sport = named ? 80 : 81;
+		s.quoted_len = frames_random(&seed) % 3 ? 0 : s.quoted_len;
+		bool tcp = s.quoted.proto == 0 || s.quoted.proto == IPPROTO_TCP;
+		uint32_t ports_at = (v6 ? 40 : 20 + s.quoted.v4_options_len);
+		bool error = v6 ? s.type >= 1 && s.type <= 4
+				: s.type == 3 || s.type == 11 || s.type == 12;
+		bool echo = s.type == (v6 ? 128 : 8);
+		/* Where extension headers end is exts_end's; here such quotes are whole. */
+		if (s.quoted.n_exts || s.quoted.v4_frag & 0x1fff)
+			continue;
+		bool whole = s.quoted_len == 0 || s.quoted_len >= ports_at + 4;
+		bool ours = echo || (error && !s.no_quote && whole && !other && named && tcp);
+		if (s.no_quote && s.quoted_len >= ports_at)
+			continue; /* bytes that no one has chosen */
+		s.outer.padding = 0;
+		uint32_t len = icmp_frames_build(buf, &s);
+		ck_assert_msg(run(buf, len) == (ours ? XDP_REDIRECT : XDP_PASS),
+			      "frame %d: type %u, quoted %u", i, s.type, s.quoted_len);
+		n_ours += ours;
+	}
+	ck_assert_uint_gt(n_ours, 300);
+}
+END_TEST
+
+/* Whatever extension headers the quote has; cut off anywhere before the ports it is the kernel's.
+ */
+START_TEST(icmp_quoted_extensions)
+{
+	static const uint8_t exts[] = {0, 60, 43, 51, 60};
+	static uint8_t buf[FRAMES_MAX];
+	struct icmp_spec s = {.type = 2, .rest = 1280};
+
+	add(&(struct vip_match){frames_ip(addresses[2]), 80, VIP_ANY});
+	bind_worker(true);
+	s.outer.src = frames_ip("2001:db8:77::1");
+	s.outer.dst = s.quoted.src = frames_ip(addresses[2]);
+	s.quoted.dst = frames_ip("2001:db8:1::9");
+	s.quoted.sport = 80;
+	s.quoted.n_exts = ARRAY_LEN(exts);
+	memcpy(s.quoted.exts, exts, sizeof(exts));
+	uint32_t len = icmp_frames_build(buf, &s);
+	struct packet p;
+	ck_assert_int_eq(parse_packet(buf, len, &p), PARSE_OK);
+	ck_assert_uint_eq(run(buf, len), XDP_REDIRECT);
+	unsigned n = 0;
+	for (s.quoted_len = 1; s.quoted_len < len - 62; s.quoted_len++) {
+		uint32_t cut = icmp_frames_build(buf, &s);
+		bool ours = parse_packet(buf, cut, &p) == PARSE_OK;
+		ck_assert_uint_eq(run(buf, cut), ours ? XDP_REDIRECT : XDP_PASS);
+		n += ours;
+	}
+	ck_assert_uint_eq(n, 16); /* a TCP header less the last bytes of 4, up to all but one */
+}
+END_TEST
+
+/* The kernel's where it has the address, and a worker's as soon as it has not. */
+START_TEST(echo_by_address)
+{
+	uint8_t buf[256];
+	struct ip_addr own[] = {frames_ip("10.9.0.2"), frames_ip(addresses[0])};
+
+	bind_worker(true);
+	for (unsigned a = 0; a < N_ADDRESSES; a += 2) {
+		bool v6 = a > 1;
+		struct icmp_spec s = {.type = v6 ? 128 : 8, .no_quote = true, .quoted_len = 8};
+		s.outer.src = frames_ip(v6 ? "2001:db8::9" : "10.9.0.1");
+		s.outer.dst = frames_ip(addresses[a]);
+		uint32_t len = icmp_frames_build(buf, &s);
+
+		own[1] = s.outer.dst;
+		steer_set_own_addresses(steer, NULL, 0);
+		ck_assert_uint_eq(run(buf, len), XDP_PASS); /* no VIP */
+		add(&(struct vip_match){s.outer.dst, 80, VIP_TCP});
+		ck_assert_uint_eq(run(buf, len), XDP_REDIRECT);
+		for (int i = 0; i < 3; i++) {
+			steer_set_own_addresses(steer, own + (v6 ? 1 : 0), v6 ? 1 : 2);
+			ck_assert_uint_eq(run(buf, len), XDP_PASS);
+			steer_set_own_addresses(steer, own, 1);
+			ck_assert_uint_eq(run(buf, len), XDP_REDIRECT);
+		}
+	}
+}
+END_TEST
+
 /* As many VIPs as there are slots; one more is refused with nothing changed; all can go again. */
 START_TEST(full_map)
 {
@@ -489,6 +596,9 @@ int main(void)
 	tcase_add_test(t, other_mac_addresses_pass);
 	tcase_add_test(t, mac_address_changes);
 	tcase_add_test(t, too_big_is_counted);
+	tcase_add_test(t, icmp_errors);
+	tcase_add_test(t, icmp_quoted_extensions);
+	tcase_add_test(t, echo_by_address);
 	tcase_add_test(t, full_map);
 	suite_add_tcase(s, t);
 	SRunner *r = srunner_create(s);
