@@ -13,6 +13,7 @@ EMBED(migration_0003_change_log, "schema/migrations/0003_change_log.sql");
 EMBED(migration_0004_tokens, "schema/migrations/0004_tokens.sql");
 EMBED(migration_0005_health, "schema/migrations/0005_health.sql");
 EMBED(migration_0006_gue, "schema/migrations/0006_gue.sql");
+EMBED(migration_0007_dip_port, "schema/migrations/0007_dip_port.sql");
 
 const char *const migrations[SCHEMA_VERSION] = {
 	migration_0001_initial,
@@ -21,4 +22,5 @@ const char *const migrations[SCHEMA_VERSION] = {
 	migration_0004_tokens,
 	migration_0005_health,
 	migration_0006_gue,
+	migration_0007_dip_port,
 };

@@ -108,6 +108,7 @@ static int read_dip(const struct store_db *d, sqlite3_stmt *row, struct persist_
 	read_id(&r, dip->conf.id);
 	dip->index = (uint16_t)read_int(&r, 1, DIP_INDEX_MAX);
 	read_address(&r, &dip->conf.address);
+	dip->conf.port = (uint32_t)read_int(&r, 0, UINT16_MAX);
 	dip->conf.weight = (uint32_t)read_int(&r, 0, WEIGHT_MAX);
 	dip->conf.has_mac = sqlite3_column_type(row, r.n) != SQLITE_NULL;
 	mac = read_text(&r);
@@ -331,7 +332,7 @@ int store_db_load(struct store_db *d, struct persist_state *out, struct error *e
 		-1, &vips, NULL);
 	if (rc == SQLITE_OK)
 		rc = sqlite3_prepare_v2(d->db,
-					"SELECT uid, id, dip_index, address, weight, mac,"
+					"SELECT uid, id, dip_index, address, port, weight, mac,"
 					" admin_state, deleting, drain_deadline_s,"
 					" health_verdict, health_since_s, health_override,"
 					" health_override_until_s, health_override_reason"

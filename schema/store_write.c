@@ -39,10 +39,10 @@ static const char *const statement_sql[N_STORE_STATEMENTS] = {
 		" pin_n_b = excluded.pin_n_b, dcodes = excluded.dcodes, pins = excluded.pins",
 	[STORE_DELETE_DIPS] = "DELETE FROM dip WHERE vip_uid = ?",
 	[STORE_PUT_DIP] =
-		"INSERT INTO dip (uid, vip_uid, id, dip_index, address, weight, mac, admin_state,"
+		"INSERT INTO dip (uid, vip_uid, id, dip_index, address, port, weight, mac, admin_state,"
 		" deleting, drain_deadline_s, health_verdict, health_since_s, health_override,"
 		" health_override_until_s, health_override_reason)"
-		" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+		" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
 	[STORE_PUT_HEALTH] =
 		"INSERT OR REPLACE INTO vip_health (vip_uid, " STORE_HEALTH_COLUMNS ")"
 		" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -190,6 +190,7 @@ static int put_dip(const struct store_db *d, uint32_t vip_uid, const struct pers
 	bind_text(&b, dip->conf.id);
 	bind_int(&b, dip->index);
 	bind_text(&b, ip_addr_format(&dip->conf.address, address));
+	bind_int(&b, dip->conf.port);
 	bind_int(&b, dip->conf.weight);
 	bind_text(&b, dip->conf.has_mac ? mac_format(dip->conf.mac, mac) : NULL);
 	bind_text(&b, admin_state_names[dip->conf.admin_state]);

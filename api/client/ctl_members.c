@@ -9,7 +9,7 @@
 
 /* What the API takes it knows itself and says so; this is for completion. */
 const struct ctl_member ctl_vip_members[] = {
-	{"mode", "l2 ipip gue"},
+	{"mode", "l2 ipip gue nat"},
 	{"affinity", "flow client"},
 	{"on_learn_overflow", "forward drop"},
 	{"drain_timeout_s", ""},
@@ -45,7 +45,7 @@ const struct ctl_member ctl_vip_members[] = {
 };
 
 const struct ctl_member ctl_dip_members[] = {
-	{"weight", ""}, {"mac", "null"}, {"admin_state", "up down"}, {0}};
+	{"port", "null"}, {"weight", ""}, {"mac", "null"}, {"admin_state", "up down"}, {0}};
 
 static json_t *read_value(const char *text, struct error *err)
 {

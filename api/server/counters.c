@@ -25,8 +25,10 @@ static json_t *print_dips(const struct vip_info *v)
 
 	for (unsigned i = 0; list && i < v->n_dips; i++) {
 		const struct dip_info *d = &v->dips[i];
-		json_t *dip = json_pack("{s:s, s:I, s:I}", "id", d->conf.id, "packets",
-					(json_int_t)d->packets, "bytes", (json_int_t)d->bytes);
+		json_t *dip = json_pack("{s:s, s:I, s:I, s:I, s:I}", "id", d->conf.id, "packets",
+					(json_int_t)d->packets, "bytes", (json_int_t)d->bytes,
+					"return_packets", (json_int_t)d->return_packets,
+					"return_bytes", (json_int_t)d->return_bytes);
 		if (json_array_append_new(list, dip)) {
 			json_decref(list);
 			list = NULL;
@@ -40,9 +42,12 @@ static json_t *print_vips(const struct vip_info *vips, size_t n)
 	json_t *list = json_array();
 
 	for (size_t i = 0; list && i < n; i++) {
-		json_t *vip = json_pack("{s:s, s:I, s:I, s:o}", "id", vips[i].conf.id, "packets",
-					(json_int_t)vips[i].packets, "bytes",
-					(json_int_t)vips[i].bytes, "dips", print_dips(&vips[i]));
+		json_t *vip = json_pack("{s:s, s:I, s:I, s:I, s:I, s:o}", "id", vips[i].conf.id,
+					"packets", (json_int_t)vips[i].packets, "bytes",
+					(json_int_t)vips[i].bytes, "return_packets",
+					(json_int_t)vips[i].return_packets, "return_bytes",
+					(json_int_t)vips[i].return_bytes, "dips",
+					print_dips(&vips[i]));
 		if (json_array_append_new(list, vip)) {
 			json_decref(list);
 			list = NULL;

@@ -52,7 +52,7 @@ static bool may_create(struct change *x, const struct vip_version *v, const stru
 		dip_conf_validate(conf, &v->conf, errors);
 	if (edit_is_faulty(x)) {
 		edit_refuse(x, CONTROL_INVALID, "the DIP is not valid");
-	} else if (address_is_taken(x, v, conf)) {
+	} else if (address_is_taken(x, v, conf) || ways_back_collide(x, &v->conf, conf)) {
 		return false;
 	} else if (v->n_dips >= DIPS_PER_VIP_MAX) {
 		edit_refuse_limit(x, "dips_per_vip", DIPS_PER_VIP_MAX);

@@ -206,6 +206,9 @@ static void vip_edit(struct change *x, struct vip_runtime *v)
 			    "a member that cannot change after creation differs");
 		return;
 	}
+	for (unsigned i = 0; i < old->n_dips && before.mode != VIP_NAT; i++)
+		if (ways_back_collide(x, &conf, &old->dips[i].conf))
+			return;
 	struct batch_vip *e = batch_get(x->b, v);
 	if (!e) {
 		edit_refuse(x, CONTROL_FAILED, "out of memory");

@@ -129,6 +129,7 @@ static bool run_due(struct control *c)
 		c->hops_changed = true;
 	if (c->hops_changed)
 		control_refresh_hops(c);
+	ways_back_tick(c, now);
 	announce_violations(c);
 	announce_overload(c);
 	events_tick(c->events);
@@ -301,6 +302,7 @@ void control_free(struct control *c)
 	for (unsigned i = 0; i < c->conf.n_workers; i++)
 		worker_set_snapshot(c->conf.workers[i], NULL);
 	snapshot_free(c->snapshot);
+	ways_back_destroy(&c->ways_back);
 	for (unsigned i = 0; i < VIPS_MAX + c->n_zombies; i++) {
 		struct vip_runtime *v = i < VIPS_MAX ? c->vips[i] : c->zombies[i - VIPS_MAX];
 		if (!v)

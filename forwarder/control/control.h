@@ -22,6 +22,8 @@ struct next_hops {
 	void (*unwatch)(void *ctx, const struct ip_addr *a);
 	void (*get)(void *ctx, const struct ip_addr *a, struct next_hop *hop, bool *has_route);
 	bool (*poll)(void *ctx, uint64_t now_ms);
+	/** Have the kernel resolve a neighbour, or probe it if that was long ago. */
+	void (*resolve)(void *ctx, int ifindex, const struct ip_addr *a);
 };
 
 /** The rtnetlink one. */
@@ -87,6 +89,8 @@ struct dip_info {
 	uint64_t flows;
 	uint64_t packets;
 	uint64_t bytes;
+	uint64_t return_packets; /* mode nat: from the DIP to clients */
+	uint64_t return_bytes;
 	bool deleting;
 	struct drain_info drain;
 	uint32_t weight_in_use; /* of new flows, in parts of HEALTH_STEPS; 0 while it is down */
@@ -99,6 +103,8 @@ struct vip_info {
 	uint64_t flows_pinned;
 	uint64_t packets;
 	uint64_t bytes;
+	uint64_t return_packets; /* mode nat: from the DIPs to clients */
+	uint64_t return_bytes;
 	uint32_t n_dcodes;
 	bool deleting;
 	struct drain_info drain;

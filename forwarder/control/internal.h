@@ -58,13 +58,19 @@ struct oldest_flow {
 	uint32_t opened_ms;
 };
 
+/** What a DIP has carried: to it, and in mode nat back from it. */
+struct dip_traffic {
+	uint64_t packets, bytes;
+	uint64_t return_packets, return_bytes;
+};
+
 /** What lives as long as a DIP index is in use, by index. */
 struct dip_runtime {
 	bool used;          /* some published or planned version names the index */
 	uint64_t free_at_ms; /* a removed DIP's index may be given out again from then on */
 	uint32_t counter;
-	uint64_t base_packets, base_bytes; /* of the counter, when the DIP took it */
-	uint64_t carried_packets, carried_bytes; /* by earlier DIPs of its id */
+	struct dip_traffic base;    /* of the counter, when the DIP took it */
+	struct dip_traffic carried; /* by earlier DIPs of its id */
 	struct oldest_flow oldest;         /* while it drains */
 	uint64_t uid;
 	struct dip_health health;
@@ -84,7 +90,7 @@ struct vip_runtime {
 	struct flow_set flows;
 	uint32_t n_dips; /* entries of dips */
 	struct dip_runtime *dips;
-	uint64_t retired_packets, retired_bytes; /* of DIPs that are gone */
+	struct dip_traffic retired_traffic; /* of DIPs that are gone */
 	uint32_t n_retired, oldest_retired;
 	struct retired_dip *retired; /* the same for each (retired.c) */
 	bool steered;
@@ -218,8 +224,21 @@ struct violation {
 	uint16_t goes;  /* ... and where it was, or would be, sent */
 };
 
+/** A way back whose DIP has gone. (ways_back.c) */
+struct lingering_way {
+	struct back_key key;
+	uint64_t until_ms;
+};
+
+struct ways_back {
+	struct back_table *table; /* of the published snapshot; NULL: there was no VIP of mode nat yet */
+	unsigned n_lingering;
+	struct lingering_way *lingering;
+};
+
 struct control {
 	struct control_config conf;
+	struct ways_back ways_back;
 	struct agents agents;
 	struct events *events;
 	struct violation violation;
@@ -281,11 +300,12 @@ MUST_CHECK int vip_runtime_take_index(struct control *c, struct vip_runtime *v, 
 /** Give the index back: at once if it was never published, else after the refresh interval. */
 void vip_runtime_release_index(struct control *c, struct vip_runtime *v,
 			       const struct dip_version *d, bool published);
-void vip_runtime_traffic(const struct control *c, const struct dip_runtime *d, uint64_t *packets,
-			 uint64_t *bytes);
+void vip_runtime_traffic(const struct control *c, const struct dip_runtime *d,
+			 struct dip_traffic *out);
 /** The same, with what earlier DIPs of its id have carried: what is shown of a DIP. */
-void dip_runtime_traffic(const struct control *c, const struct dip_runtime *d, uint64_t *packets,
-			 uint64_t *bytes);
+void dip_runtime_traffic(const struct control *c, const struct dip_runtime *d,
+			 struct dip_traffic *out);
+void dip_traffic_add(struct dip_traffic *to, const struct dip_traffic *t);
 /** A deadline as wall-clock seconds, 0 = none; and back, at most timeout_s from now, so that a clock that
  *  is wrong for a while after a boot cannot keep a drain for ever. */
 int64_t deadline_to_wall(uint64_t deadline_ms);
@@ -322,10 +342,27 @@ void control_refuse_overrides(struct control *c);
 /** End those whose time is over. */
 void health_expire_overrides(struct control *c, struct vip_runtime *v, uint64_t now_ms);
 
+/* ways_back.c */
+/** The table for the snapshot of a batch, with a reference for it; NULL if there need be none. 0 or
+ *  -ENOMEM. */
+MUST_CHECK int ways_back_plan(struct control *c, const struct batch *b, struct back_table **out);
+/** Tell steer, before the swap, of what is new in t / take that back: it was not swapped in. */
+void ways_back_open(const struct control *c, const struct back_table *t);
+void ways_back_undo(const struct control *c, const struct back_table *t);
+/** t was swapped in. */
+void ways_back_install(struct control *c, struct back_table *t);
+/** The next hops of a published VIP's DIPs may be others. Only while all workers are parked. */
+void ways_back_refresh(struct control *c, const struct vip_version *v);
+/** Every 100 ms or so. */
+void ways_back_tick(struct control *c, uint64_t now_ms);
+void ways_back_destroy(struct ways_back *w);
+/** True if another VIP has this DIP's end of its connections; the edit is refused then. */
+bool ways_back_collide(struct change *x, const struct vip_conf *vip, const struct dip_conf *dip);
+
 /* retired.c */
 /** What a DIP of this id that goes has carried, earlier ones of its id included / what a new one goes on
  *  from. */
-void retired_keep(struct vip_runtime *v, const char *id, uint64_t packets, uint64_t bytes);
+void retired_keep(struct vip_runtime *v, const char *id, const struct dip_traffic *t);
 void retired_recall(const struct vip_runtime *v, const char *id, struct dip_runtime *d);
 
 /* next_hops.c */

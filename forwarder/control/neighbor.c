@@ -400,6 +400,15 @@ void neighbor_get(const struct neighbor *n, const struct ip_addr *a, struct next
 	*has_route = t && t->has_route;
 }
 
+void neighbor_resolve(struct neighbor *n, int ifindex, const struct ip_addr *a)
+{
+	struct rtnl_neigh now;
+
+	/* NTF_USE would take its NUD_PERMANENT from a configured one. */
+	if (rtnl_get_neigh(&n->rtnl, ifindex, a, &now) == 0 && !(now.state & NUD_CONFIGURED))
+		rtnl_use_neigh(&n->rtnl, ifindex, a, false);
+}
+
 /* --- for control ---------------------------------------------------------------------------------
  */
 
@@ -423,6 +432,11 @@ static bool poll_events(void *ctx, uint64_t now_ms)
 	return neighbor_poll(ctx, now_ms);
 }
 
+static void resolve(void *ctx, int ifindex, const struct ip_addr *a)
+{
+	neighbor_resolve(ctx, ifindex, a);
+}
+
 struct next_hops neighbor_next_hops(struct neighbor *n)
 {
 	return (struct next_hops){
@@ -432,5 +446,6 @@ struct next_hops neighbor_next_hops(struct neighbor *n)
 		.unwatch = unwatch,
 		.get = get,
 		.poll = poll_events,
+		.resolve = resolve,
 	};
 }

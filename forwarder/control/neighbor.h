@@ -37,6 +37,9 @@ void neighbor_unwatch(struct neighbor *n, const struct ip_addr *a);
 void neighbor_get(const struct neighbor *n, const struct ip_addr *a, struct next_hop *hop,
 		  bool *has_route);
 
+/** Have the kernel resolve a neighbour that is not watched, or probe it if that was long ago. */
+void neighbor_resolve(struct neighbor *n, int ifindex, const struct ip_addr *a);
+
 /** Read events, re-resolve, send the periodic requests (call it at least once a second). True if
  * some watched next hop changed since the last call. Never blocks. */
 bool neighbor_poll(struct neighbor *n, uint64_t now_ms);

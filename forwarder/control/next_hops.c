@@ -30,6 +30,7 @@ static void refresh_vip(struct control *c, struct vip_runtime *v)
 		const struct dip_version *d = &v->now->dips[i];
 		control_fill_hop(c, d, &vip_view_dips(v->now->view)[d->index]);
 	}
+	ways_back_refresh(c, v->now);
 }
 
 /* Not while the workers stand still. */

@@ -261,26 +261,42 @@ static uint64_t agent_last_ms(const struct control *c, const struct vip_runtime 
 	return 0;
 }
 
+/* What is asked of a DIP: the same for all of its VIP, but for the ports that some have of their
+ * own. */
+static unsigned find_question(const struct vip_runtime *v, const struct dip_version *d,
+			      unsigned first, struct health_targets *out)
+{
+	const struct vip_conf *conf = &v->now->conf;
+	uint16_t port =
+		conf->health.port ? (uint16_t)conf->health.port : dip_conf_port(&d->conf, conf);
+	unsigned i = first;
+
+	while (i < out->n_vips && out->vips[i].port != port)
+		i++;
+	if (i == out->n_vips)
+		out->vips[out->n_vips++] = (struct health_vip){.conf = conf->health, .port = port};
+	return i;
+}
+
 static void list_vip(const struct control *c, const struct vip_runtime *v,
 		     struct health_targets *out)
 {
 	const struct health_conf *conf = &v->now->conf.health;
+	unsigned first = out->n_vips;
 
-	out->vips[out->n_vips] = (struct health_vip){
-		.conf = *conf, .port = conf->port ? (uint16_t)conf->port : v->now->conf.match.port};
 	for (unsigned i = 0; i < v->now->n_dips; i++) {
 		const struct dip_version *d = &v->now->dips[i];
+		unsigned question = find_question(v, d, first, out);
 		out->list[out->n++] = (struct health_target){
 			.vip_slot = v->slot,
 			.dip_index = d->index,
 			.vip_uid = v->uid,
 			.dip_uid = d->uid,
-			.vip = out->n_vips,
+			.vip = question,
 			.address = d->conf.address,
 			.verdict = v->dips[d->index].health.verdict,
 			.agent_ms = conf->type == HEALTH_AGENT ? agent_last_ms(c, v, d->uid) : 0};
 	}
-	out->n_vips++;
 }
 
 static int target_order(const void *x, const void *y)
@@ -289,6 +305,16 @@ static int target_order(const void *x, const void *y)
 	uint64_t b = ((const struct health_target *)y)->dip_uid;
 
 	return (a > b) - (a < b);
+}
+
+/* At most: each DIP with a port of its own may be asked something else. */
+static unsigned count_questions(const struct vip_version *v)
+{
+	unsigned n = 1;
+
+	for (unsigned i = 0; i < v->n_dips; i++)
+		n += v->dips[i].conf.port != 0;
+	return n;
 }
 
 static void list_targets(struct control *c, void *arg)
@@ -301,7 +327,7 @@ static void list_targets(struct control *c, void *arg)
 		if (!c->vips[i] || c->vips[i]->now->conf.health.type == HEALTH_NONE)
 			continue;
 		n += c->vips[i]->now->n_dips;
-		n_vips++;
+		n_vips += count_questions(c->vips[i]->now);
 	}
 	out->list = calloc(n + 1, sizeof(*out->list));
 	out->vips = calloc(n_vips + 1, sizeof(*out->vips));

@@ -10,6 +10,7 @@
  * Long passes breathe: after each chunk of references control drains rings and answers reads, so
  * the flow set may change under the scan. Inserts come at the end; a removal moves the last
  * reference into the hole, perhaps behind the scan, which the pass (or the watch) catches. */
+#include <arpa/inet.h>
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -129,6 +130,7 @@ static int plan_view(struct plan *p)
 		const struct dip_version *d = &next->dips[i];
 		struct dip_view *dv = &vip_view_dips(view)[d->index];
 		dv->address = d->conf.address;
+		dv->nat_port_be = htons((uint16_t)d->conf.port);
 		dv->usable = dips[i].up;
 		dv->counter = d->counter;
 		control_fill_hop(p->c, d, dv);

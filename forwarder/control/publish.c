@@ -93,6 +93,8 @@ static int snapshot_build(struct control *c, struct batch *b, uint32_t room, str
 	for (unsigned i = 0; rc == 0 && i < b->n; i++)
 		if (!b->vips[i].remove)
 			rc = snapshot_put_vip(c, s, b->vips[i].rt, b->vips[i].next);
+	if (rc == 0)
+		rc = ways_back_plan(c, b, &s->back);
 	if (rc) {
 		snapshot_free(s);
 		return rc;
@@ -210,8 +212,8 @@ static void swap_snapshot(struct control *c, struct snapshot *s)
 		worker_set_snapshot(c->conf.workers[i], s);
 }
 
-/* What was planned can still be published as it is: 0. -EAGAIN: with what was put back. -ECANCELED: not
- * at all. */
+/* What was planned can still be published as it is: 0. -EAGAIN: with what was put back. -ECANCELED:
+ * not at all. */
 static int veto_all(struct batch *b)
 {
 	bool again = false, never = false;
@@ -233,6 +235,7 @@ static int park_and_swap(struct control *c, struct batch *b, uint32_t room)
 		rc = snapshot_build(c, b, room, &s);
 	if (rc)
 		return rc;
+	ways_back_open(c, s->back);
 	drain_backlog(c);
 	rc = settle_all(c, b, s, room);
 	if (rc)
@@ -271,8 +274,10 @@ static int park_and_swap(struct control *c, struct batch *b, uint32_t room)
 		snapshot_free(c->snapshot);
 	c->snapshot = s;
 	c->generation = s->generation;
+	ways_back_install(c, s->back);
 	return 0;
 fail:
+	ways_back_undo(c, s->back);
 	snapshot_free(s);
 	return rc == -ENOSPC ? -EAGAIN : rc;
 }
@@ -342,8 +347,8 @@ static int plan_all(struct control *c, struct batch *b, struct error *err)
 	return rc;
 }
 
-/* The database has now what nobody sees. The VIPs of this batch are written anew with the next publish,
- * which is due at once; those that it made are deleted by the next commit. */
+/* The database has now what nobody sees. The VIPs of this batch are written anew with the next
+ * publish, which is due at once; those that it made are deleted by the next commit. */
 static int forget_commit(struct control *c, const struct batch *b, struct error *err)
 {
 	c->committed_in_vain = true;

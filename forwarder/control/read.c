@@ -6,6 +6,17 @@
 
 #include "control/internal.h"
 
+static void fill_traffic(const struct control *c, const struct dip_runtime *d, struct dip_info *out)
+{
+	struct dip_traffic t;
+
+	dip_runtime_traffic(c, d, &t);
+	out->packets = t.packets;
+	out->bytes = t.bytes;
+	out->return_packets = t.return_packets;
+	out->return_bytes = t.return_bytes;
+}
+
 void control_fill_dip_info(struct control *c, struct vip_runtime *v, const struct dip_version *d,
 			   struct dip_info *out)
 {
@@ -21,29 +32,31 @@ void control_fill_dip_info(struct control *c, struct vip_runtime *v, const struc
 	control_fill_health(v, d, &out->health);
 	for (uint32_t i = 0; i < view->n_dcodes; i++)
 		out->dcodes += vip_view_home(view, i) == d->index;
-	dip_runtime_traffic(c, &v->dips[d->index], &out->packets, &out->bytes);
+	fill_traffic(c, &v->dips[d->index], out);
 	if (d->deleting)
 		control_dip_progress(c, v, d, &out->drain);
 }
 
 void control_fill_vip_info(struct control *c, struct vip_runtime *v, struct vip_info *out)
 {
+	struct dip_traffic sum = v->retired_traffic, t;
+
+	for (unsigned i = 0; i < v->now->n_dips; i++) {
+		vip_runtime_traffic(c, &v->dips[v->now->dips[i].index], &t);
+		dip_traffic_add(&sum, &t);
+	}
 	*out = (struct vip_info){
 		.conf = v->now->conf,
 		.flows = v->flows.n,
 		.flows_pinned = v->flows.n_pinned,
-		.packets = v->retired_packets,
-		.bytes = v->retired_bytes,
+		.packets = sum.packets,
+		.bytes = sum.bytes,
+		.return_packets = sum.return_packets,
+		.return_bytes = sum.return_bytes,
 		.n_dcodes = v->now->view->n_dcodes,
 		.deleting = v->now->deleting,
 		.n_dips = v->now->n_dips,
 	};
-	for (unsigned i = 0; i < v->now->n_dips; i++) {
-		uint64_t packets, bytes;
-		vip_runtime_traffic(c, &v->dips[v->now->dips[i].index], &packets, &bytes);
-		out->packets += packets;
-		out->bytes += bytes;
-	}
 	if (v->now->deleting)
 		control_vip_progress(c, v, &out->drain);
 }
@@ -68,7 +81,7 @@ static struct dip_info *list_dips(struct control *c, struct vip_runtime *v)
 			.weight_in_use = d->use.up ? d->use.weight : 0,
 		};
 		control_fill_health(v, d, &dips[i].health);
-		dip_runtime_traffic(c, &v->dips[d->index], &dips[i].packets, &dips[i].bytes);
+		fill_traffic(c, &v->dips[d->index], &dips[i]);
 		if (d->deleting)
 			control_dip_progress(c, v, d, &dips[i].drain);
 	}

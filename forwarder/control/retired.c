@@ -10,7 +10,7 @@
 
 struct retired_dip {
 	char id[ID_LEN];
-	uint64_t packets, bytes;
+	struct dip_traffic traffic;
 };
 
 static struct retired_dip *find(const struct vip_runtime *v, const char *id)
@@ -36,25 +36,23 @@ static struct retired_dip *add(struct vip_runtime *v)
 	return &grown[v->n_retired++];
 }
 
-void retired_keep(struct vip_runtime *v, const char *id, uint64_t packets, uint64_t bytes)
+void retired_keep(struct vip_runtime *v, const char *id, const struct dip_traffic *t)
 {
 	struct retired_dip *r = find(v, id);
 
-	if (!r && !packets)
+	if (!r && !t->packets && !t->return_packets)
 		return;
 	if (!r)
 		r = add(v);
 	if (!r)
 		return;
 	snprintf(r->id, sizeof(r->id), "%s", id);
-	r->packets = packets;
-	r->bytes = bytes;
+	r->traffic = *t;
 }
 
 void retired_recall(const struct vip_runtime *v, const char *id, struct dip_runtime *d)
 {
 	const struct retired_dip *r = find(v, id);
 
-	d->carried_packets = r ? r->packets : 0;
-	d->carried_bytes = r ? r->bytes : 0;
+	d->carried = r ? r->traffic : (struct dip_traffic){0};
 }

@@ -127,14 +127,23 @@ struct vip_runtime *control_find_vip(struct control *c, const char *id)
 	return NULL;
 }
 
-static void counter_sum(const struct control *c, uint32_t counter, uint64_t *packets,
-			uint64_t *bytes)
+void dip_traffic_add(struct dip_traffic *to, const struct dip_traffic *t)
 {
-	*packets = *bytes = 0;
+	to->packets += t->packets;
+	to->bytes += t->bytes;
+	to->return_packets += t->return_packets;
+	to->return_bytes += t->return_bytes;
+}
+
+static void counter_sum(const struct control *c, uint32_t counter, struct dip_traffic *out)
+{
+	*out = (struct dip_traffic){0};
 	for (unsigned i = 0; i < c->conf.n_workers; i++) {
-		const struct traffic_counter *t = &c->conf.workers[i]->counters->dips[counter];
-		*packets += counter_read(&t->packets);
-		*bytes += counter_read(&t->bytes);
+		const struct worker_counters *w = c->conf.workers[i]->counters;
+		out->packets += counter_read(&w->dips[counter].packets);
+		out->bytes += counter_read(&w->dips[counter].bytes);
+		out->return_packets += counter_read(&w->back[counter].packets);
+		out->return_bytes += counter_read(&w->back[counter].bytes);
 	}
 }
 
@@ -184,7 +193,7 @@ int vip_runtime_take_index(struct control *c, struct vip_runtime *v, uint16_t wa
 	d->counter = c->free_counters[--c->n_free_counters];
 	v->dips[index] = (struct dip_runtime){
 		.used = true, .counter = d->counter, .uid = d->uid, .health = d->use.health};
-	counter_sum(c, d->counter, &v->dips[index].base_packets, &v->dips[index].base_bytes);
+	counter_sum(c, d->counter, &v->dips[index].base);
 	retired_recall(v, d->conf.id, &v->dips[index]);
 	return 0;
 }
@@ -193,13 +202,13 @@ void vip_runtime_release_index(struct control *c, struct vip_runtime *v,
 			       const struct dip_version *d, bool published)
 {
 	struct dip_runtime *r = &v->dips[d->index];
-	uint64_t packets, bytes;
+	struct dip_traffic t;
 
 	assert(r->used);
-	vip_runtime_traffic(c, r, &packets, &bytes);
-	v->retired_packets += packets;
-	v->retired_bytes += bytes;
-	retired_keep(v, d->conf.id, packets + r->carried_packets, bytes + r->carried_bytes);
+	vip_runtime_traffic(c, r, &t);
+	dip_traffic_add(&v->retired_traffic, &t);
+	dip_traffic_add(&t, &r->carried);
+	retired_keep(v, d->conf.id, &t);
 	c->free_counters[c->n_free_counters++] = r->counter;
 	free(r->history);
 	atomic_fetch_add(&c->health_epoch, 1);
@@ -208,20 +217,21 @@ void vip_runtime_release_index(struct control *c, struct vip_runtime *v,
 		r->free_at_ms = clock_now_ms() + vip_conf_refresh_ms(&v->now->conf) + 1;
 }
 
-void vip_runtime_traffic(const struct control *c, const struct dip_runtime *d, uint64_t *packets,
-			 uint64_t *bytes)
+void vip_runtime_traffic(const struct control *c, const struct dip_runtime *d,
+			 struct dip_traffic *out)
 {
-	counter_sum(c, d->counter, packets, bytes);
-	*packets -= d->base_packets;
-	*bytes -= d->base_bytes;
+	counter_sum(c, d->counter, out);
+	out->packets -= d->base.packets;
+	out->bytes -= d->base.bytes;
+	out->return_packets -= d->base.return_packets;
+	out->return_bytes -= d->base.return_bytes;
 }
 
-void dip_runtime_traffic(const struct control *c, const struct dip_runtime *d, uint64_t *packets,
-			 uint64_t *bytes)
+void dip_runtime_traffic(const struct control *c, const struct dip_runtime *d,
+			 struct dip_traffic *out)
 {
-	vip_runtime_traffic(c, d, packets, bytes);
-	*packets += d->carried_packets;
-	*bytes += d->carried_bytes;
+	vip_runtime_traffic(c, d, out);
+	dip_traffic_add(out, &d->carried);
 }
 
 /* Deadlines are held in time since boot, which no clock step can move, and written as wall time,

@@ -155,7 +155,11 @@ static const struct {
 	{false, "{\"mac\": 5}", "/mac type"},
 	{false, "{\"admin_state\": \"draining\"}", "/admin_state bad_value"},
 	{false, "{\"admin_state\": false}", "/admin_state type"},
-	{false, "{\"port\": 80}", "/port unknown"},
+	{false, "{\"port\": 80}", ""},
+	{false, "{\"port\": null}", ""},
+	{false, "{\"port\": 65536}", "/port out_of_range"},
+	{false, "{\"port\": \"http\"}", "/port type"},
+	{false, "{\"ports\": 80}", "/ports unknown"},
 	{false, "{\"address\": \"0.0.0.0\", \"weight\": -1, \"mac\": \"\"}",
 	 "/weight out_of_range, /mac bad_value, /address bad_value"},
 };
@@ -309,6 +313,7 @@ START_TEST(what_was_printed_of_a_dip_can_be_put_back)
 		struct field_errors errors = {.n = 0};
 
 		d.conf.address = random_address();
+		d.conf.port = rnd(2) ? rnd(65536) : 0;
 		d.conf.weight = rnd(WEIGHT_MAX + 1);
 		d.conf.admin_state = (enum admin_state)rnd(2);
 		d.conf.has_mac = rnd(2);
@@ -341,9 +346,10 @@ START_TEST(prints_the_documented_members)
 					  "idle_timeout_s",
 					  "gue_port",
 					  "health"};
-	static const char *const dip[] = {"id",		 "address", "weight",		"mac",
-					  "admin_state", "state",   "dcodes",		"flows",
-					  "packets",	 "bytes",   "effective_weight", "health"};
+	static const char *const dip[] = {
+		"id",	  "address",	    "weight",	   "mac",   "admin_state",	"state",
+		"dcodes", "flows",	    "packets",	   "bytes", "effective_weight", "health",
+		"port",	  "return_packets", "return_bytes"};
 	struct vip_info v;
 	struct dip_info d = {.conf = {.id = "b1", .address = random_address()}, .state = DIP_UP};
 

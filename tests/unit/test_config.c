@@ -205,9 +205,9 @@ static json_t *random_config(struct prng *rng)
 			if (prng_below(rng, 2))
 				json_array_append_new(
 					dips,
-					json_pack("{s:s, s:s, s:i, s:n, s:s}", "id", id, "address",
-						  address, "weight", (int)prng_below(rng, 3), "mac",
-						  "admin_state",
+					json_pack("{s:s, s:s, s:n, s:i, s:n, s:s}", "id", id,
+						  "address", address, "port", "weight",
+						  (int)prng_below(rng, 3), "mac", "admin_state",
 						  prng_below(rng, 4) ? "up" : "down"));
 		}
 		char id[8];

@@ -228,7 +228,7 @@ START_TEST(completion)
 	assert_completed("--output=j", "--output=json");
 	assert_completed("-o json expl", "explain");
 	assert_completed("vip set web m", "mode=");
-	assert_completed("vip set web mode=", "mode=l2,mode=ipip,mode=gue");
+	assert_completed("vip set web mode=", "mode=l2,mode=ipip,mode=gue,mode=nat");
 	assert_completed("vip set web mode=i", "mode=ipip");
 	assert_completed("dip set web b1 weight=2 a", "admin_state=");
 	assert_completed("dip drain web b1 --w", "--wait");

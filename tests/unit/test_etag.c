@@ -8,7 +8,7 @@
 
 /* The first half of SHA-256 of
  * dip{"id":"b1","address":"10.9.0.11","weight":1,"mac":null,"admin_state":"up"}+ and a new line. */
-#define DIP_TAG "\"c4f3c273b1514a0a68cbe6240a52064a\""
+#define DIP_TAG "\"7efa9a36fa995412ddb940c7ccf007a5\""
 
 static struct vip_conf web(void)
 {

@@ -99,6 +99,11 @@ static bool hops_poll(void *ctx, uint64_t now_ms)
 	return false;
 }
 
+static void hops_resolve(void *ctx, int ifindex, const struct ip_addr *a)
+{
+	((struct world *)ctx)->hop_resolved = (struct back_hop){ifindex, *a};
+}
+
 static int steer_add(void *ctx, const struct vip_match *m, struct error *err)
 {
 	(void)m;
@@ -114,6 +119,51 @@ static int steer_del(void *ctx, const struct vip_match *m, struct error *err)
 	((struct world *)ctx)->n_steered--;
 	((struct world *)ctx)->n_unsteered_total++;
 	return 0;
+}
+
+static unsigned find_way(const struct world *w, const struct back_key *key)
+{
+	unsigned i = 0;
+
+	while (i < w->n_ways && memcmp(&w->ways[i].key, key, sizeof(*key)) != 0)
+		i++;
+	return i;
+}
+
+static int steer_add_back(void *ctx, const struct back_key *key, const struct ip_addr *vip,
+			  struct error *err)
+{
+	struct world *w = ctx;
+	unsigned i = find_way(w, key);
+
+	(void)err;
+	assert(i < ARRAY_LEN(w->ways));
+	w->n_ways += i == w->n_ways;
+	w->ways[i].key = *key;
+	w->ways[i].vip = *vip;
+	return 0;
+}
+
+static int steer_del_back(void *ctx, const struct back_key *key, struct error *err)
+{
+	struct world *w = ctx;
+	unsigned i = find_way(w, key);
+
+	(void)err;
+	if (i < w->n_ways)
+		w->ways[i] = w->ways[--w->n_ways];
+	return 0;
+}
+
+static unsigned steer_take_hops(void *ctx, struct back_hop *hops, unsigned n)
+{
+	struct world *w = ctx;
+
+	if (!n || !w->hop_wanted.ifindex)
+		return 0;
+	hops[0] = w->hop_wanted;
+	w->hop_wanted.ifindex = 0;
+	return 1;
 }
 
 /* --- life
@@ -155,13 +205,20 @@ static void world_start(struct world *w)
 			      .watch = hops_watch,
 			      .unwatch = hops_unwatch,
 			      .get = hops_get,
-			      .poll = hops_poll},
-		.steering = {.ctx = w, .add = steer_add, .del = steer_del},
+			      .poll = hops_poll,
+			      .resolve = hops_resolve},
+		.steering = {.ctx = w,
+			     .add = steer_add,
+			     .del = steer_del,
+			     .add_back = steer_add_back,
+			     .del_back = steer_del_back,
+			     .take_hops = steer_take_hops},
 		.n_ifaces = 1,
 		.ifindexes = {1},
 	};
 	struct persist_state boot = mem_store_read(&w->disk);
 	w->n_steered = 0;
+	w->n_ways = 0;
 	if (control_new(&cc, &boot, &w->control, &err)) {
 		fprintf(stderr, "%s\n", err.message);
 		abort();

@@ -23,6 +23,13 @@ struct world {
 	const struct persist_txn *txn; /* while on_submit is called */
 	unsigned n_steered;
 	unsigned n_unsteered_total; /* calls that took steering away */
+	unsigned n_ways;            /* what steer was told of ways back */
+	struct {
+		struct back_key key;
+		struct ip_addr vip;
+	} ways[64];
+	struct back_hop hop_wanted; /* what steer asks for once; ifindex 0 = nothing */
+	struct back_hop hop_resolved; /* what the kernel was asked for last */
 	void (*on_submit)(struct world *w); /* called in the middle of each commit */
 	void (*on_poll)(struct world *w);
 	void *user;
