@@ -18,6 +18,10 @@
 #define V4_CHECK_AT 10
 #define V4_SRC_AT 12
 #define V6_SRC_AT 8
+#define V6_NEXT_AT 6
+#define V6_LEN 40
+#define ICMP_LEN 8
+#define ICMP_CHECK_AT 2
 #define TCP_CHECK_AT 16
 #define UDP_CHECK_AT 6
 
@@ -95,17 +99,55 @@ void nat_set_source(uint8_t *data, struct packet *p, const struct ip_addr *addre
 	p->sport_be = port_be ? port_be : p->sport_be;
 }
 
+/* An ICMP error about what the DIP has sent, which left in the VIP's name: besides the destination
+ * the quote's source becomes the DIP's, or its stack would not know whose connection is meant. (RFC
+ * 5508 4.2; the quoted transport checksum is not updated, which nobody checks.) ICMPv6's checksum
+ * covers the addresses in front, too. */
+static enum rewrite_result set_error(uint8_t *data, const struct packet *p,
+				     const struct rewrite_to *to)
+{
+	uint8_t *ip = data + p->l3_offset, *icmp = data + p->l4_offset, *quote = icmp + ICMP_LEN;
+	uint32_t len = p->is_v6 ? 16 : 4;
+	uint32_t src_at = p->is_v6 ? V6_SRC_AT : V4_SRC_AT;
+	uint32_t ports_at = p->is_v6 ? V6_LEN : (quote[0] & 0xf) * 4u;
+	const uint8_t *address = &to->address.b[16 - len];
+
+	if (p->is_v6 && quote[V6_NEXT_AT] != p->proto)
+		return REWRITE_UNTRANSLATABLE; /* where the ports are is behind extension headers */
+	uint32_t outer = replace(ip + src_at + len, address, len, 0);
+	uint32_t quoted = replace(quote + src_at, address, len, 0);
+	uint32_t sum = checksum_add(p->is_v6 ? outer : 0, &quoted, sizeof(quoted));
+	if (!p->is_v6) {
+		uint8_t check[2];
+
+		update(ip + V4_CHECK_AT, outer);
+		memcpy(check, quote + V4_CHECK_AT, sizeof(check));
+		update(check, quoted);
+		sum = replace(quote + V4_CHECK_AT, check, sizeof(check), sum);
+	}
+	if (to->nat_port_be)
+		sum = replace(quote + ports_at, &to->nat_port_be, 2, sum);
+	update(icmp + ICMP_CHECK_AT, sum);
+	return REWRITE_OK;
+}
+
 enum rewrite_result rewrite_nat(uint8_t *data, const struct packet *p, const struct rewrite_to *to)
 {
 	if (ip_addr_is_v4(&to->address) == p->is_v6)
 		return REWRITE_FAMILY;
-	if (p->keep_checksum | p->kind)
+	if (p->keep_checksum || (p->kind != PACKET_FLOW && p->kind != PACKET_ICMP_ERROR))
 		return REWRITE_UNTRANSLATABLE;
 	if (p->l3_len > to->mtu)
 		return REWRITE_TOO_BIG;
 	if (ttl_ends(data + p->l3_offset, p->is_v6))
 		return REWRITE_TTL;
-	set_end(data, p, DESTINATION, &to->address, to->nat_port_be);
+	if (unlikely(p->kind == PACKET_ICMP_ERROR)) {
+		enum rewrite_result r = set_error(data, p, to);
+		if (r != REWRITE_OK)
+			return r;
+	} else {
+		set_end(data, p, DESTINATION, &to->address, to->nat_port_be);
+	}
 	ttl_lower(data + p->l3_offset, p->is_v6);
 	rewrite_macs(data, to);
 	return REWRITE_OK;

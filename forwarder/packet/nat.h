@@ -21,7 +21,8 @@ void nat_set_destination(uint8_t *data, struct packet *p, const struct ip_addr *
 void nat_set_source(uint8_t *data, struct packet *p, const struct ip_addr *address,
 		    uint16_t port_be);
 
-/** The way to the DIP: destination to->address and to->nat_port_be, one hop less, new MAC addresses.
- * VLAN tags and link padding stay as they are. REWRITE_FAMILY, REWRITE_UNTRANSLATABLE, REWRITE_TTL
- * and REWRITE_TOO_BIG leave the frame unchanged. p: of this frame, PARSE_OK. Thread: any. */
+/** The way to the DIP: destination to->address and to->nat_port_be, one hop less, new MAC addresses;
+ * of an ICMP error the quoted packet's source, too. VLAN tags and link padding stay as they are.
+ * REWRITE_FAMILY, REWRITE_UNTRANSLATABLE (a fragment, too), REWRITE_TTL and REWRITE_TOO_BIG leave
+ * the frame unchanged. p: of this frame, PARSE_OK. Thread: any. */
 enum rewrite_result rewrite_nat(uint8_t *data, const struct packet *p, const struct rewrite_to *to);

@@ -199,6 +199,82 @@ START_TEST(test_partial)
 }
 END_TEST
 
+/* The sum of an ICMP message of len bytes with what its checksum covers besides. */
+static uint16_t icmp_sum(const uint8_t *ip, bool v6, uint32_t len)
+{
+	uint8_t pseudo[40] = {0};
+
+	if (!v6)
+		return frames_sum16(ip + 20, len, 0);
+	memcpy(pseudo, ip + 8, 32);
+	pseudo[35] = (uint8_t)len;
+	pseudo[39] = IPPROTO_ICMPV6;
+	return frames_sum16(ip + 40, len, frames_sum16(pseudo, sizeof(pseudo), 0));
+}
+
+/* A router's error about a packet: s is the error's, quote the beginning of the other. */
+static uint32_t build_error(const struct frames_spec *s, const uint8_t *quote, uint32_t quoted)
+{
+	bool v6 = !ip_addr_is_v4(&s->dst);
+	uint32_t len = frames_build(data, s);
+	uint8_t *icmp = data + 14 + (v6 ? 40 : 20);
+
+	memset(icmp, 0, 8);
+	icmp[0] = v6 ? 2 : 3; /* too big; unreachable, fragmentation needed */
+	icmp[1] = v6 ? 0 : 4;
+	icmp[7] = 0x40;
+	memcpy(icmp + 8, quote, quoted);
+	uint16_t sum = (uint16_t)~icmp_sum(data + 14, v6, 8 + quoted);
+	icmp[2] = (uint8_t)(sum >> 8);
+	icmp[3] = (uint8_t)sum;
+	memcpy(before, data, len);
+	return len;
+}
+
+START_TEST(test_icmp_error)
+{
+	uint64_t state = frames_seed();
+
+	for (unsigned i = 0; i < REPEATS(5000); i++) {
+		bool v6 = i & 1, udp = i & 2;
+		uint32_t header = v6 ? 40 : 20, quoted = header + 8 + (uint32_t)(i % 3) * 4;
+		struct frames_spec of = {.src = random_address(&state, v6), /* the VIP */
+					 .dst = random_address(&state, v6), /* the client */
+					 .sport = 80,
+					 .dport = (uint16_t)frames_random(&state),
+					 .proto = udp ? IPPROTO_UDP : IPPROTO_TCP,
+					 .payload_len = 64,
+					 .ttl = 17};
+		struct frames_spec s = {.src = random_address(&state, v6),
+					.dst = of.src,
+					.proto = v6 ? IPPROTO_ICMPV6 : IPPROTO_ICMP,
+					.payload_len = 8 + quoted};
+		struct ip_addr dip = random_address(&state, v6);
+		uint8_t inner[256];
+		struct packet p;
+
+		frames_build(inner, &of);
+		uint32_t len = build_error(&s, inner + 14, quoted);
+		expect(parse_packet(data, len, &p) == PARSE_OK && p.kind == PACKET_ICMP_ERROR);
+		struct rewrite_to to = to_dip(&dip, 8080);
+		expect(rewrite_nat(data, &p, &to) == REWRITE_OK);
+		/* the quote is what the DIP has sent, but for its transport checksum */
+		of.src = dip;
+		of.sport = 8080;
+		frames_build(inner, &of);
+		uint8_t *quote = data + 14 + header + 8;
+		expect(memcmp(quote, inner + 14, header + 4) == 0);
+		expect(memcmp(quote + header + 4, before + 14 + header + 8 + header + 4,
+			      quoted - header - 4) == 0);
+		/* and all sums are right */
+		expect(icmp_sum(data + 14, v6, 8 + quoted) == 0xffff);
+		expect(v6 || frames_sum16(data + 14, 20, 0) == 0xffff);
+		expect(memcmp(data + 14 + (v6 ? 24 : 16), &dip.b[v6 ? 0 : 12], v6 ? 16 : 4) == 0);
+		expect(data[14 + (v6 ? 7 : 8)] == 63);
+	}
+}
+END_TEST
+
 START_TEST(test_refused)
 {
 	struct frames_spec s = {.src = frames_ip("198.51.100.7"),
@@ -243,6 +319,7 @@ int main(void)
 	tcase_add_test(tc, test_every_checksum);
 	tcase_add_test(tc, test_wrong_stays_wrong);
 	tcase_add_test(tc, test_partial);
+	tcase_add_test(tc, test_icmp_error);
 	tcase_add_test(tc, test_refused);
 	suite_add_tcase(s, tc);
 	SRunner *sr = srunner_create(s);
