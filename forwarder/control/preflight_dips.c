@@ -3,6 +3,7 @@
  * not known yet are asked for all at once, and then given some time. */
 #include <errno.h>
 #include <net/if.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -33,6 +34,7 @@ struct search {
 	struct own_addresses own;
 	unsigned mtu; /* the largest packet that may come */
 	unsigned n_good;
+	int not_forwarding[2]; /* the interface that was last told of, by family */
 };
 
 /* --- routes --------------------------------------------------------------------------------------
@@ -71,6 +73,30 @@ static void report_no_route(struct search *s, const struct way *w, const char *v
 	report_note(s->r, fix, "DIP %s/%s: there is no route to %s", vip, w->dip->id, a);
 }
 
+/* What a DIP of mode nat answers is forwarded: the kernel's FIB says where to, if it may at all. */
+static void check_forwarding(struct search *s, const struct way *w, const char *name)
+{
+	const struct vip_conf *vip = &s->p->vips[w->dip->vip];
+	bool v6 = !ip_addr_is_v4(&w->dip->address);
+	char path[64 + IF_NAMESIZE], fix[96];
+	const char *family = v6 ? "ipv6" : "ipv4";
+
+	if (vip->mode != VIP_NAT || s->not_forwarding[v6] == w->route.ifindex)
+		return;
+	snprintf(path, sizeof(path), "/proc/sys/net/%s/conf/%s/forwarding", family, name);
+	FILE *f = fopen(path, "re");
+	bool off = f && fgetc(f) == '0';
+	if (f)
+		fclose(f);
+	if (!off)
+		return;
+	s->not_forwarding[v6] = w->route.ifindex;
+	snprintf(fix, sizeof(fix), "sysctl -w net.%s.conf.%s.forwarding=1", family, name);
+	report_note(s->r, fix,
+		    "VIP %s is of mode nat, but what its DIPs answer by %s is not forwarded", vip->id,
+		    name);
+}
+
 /* False: there is none that packets can take, and it was said. */
 static bool find_route(struct search *s, struct way *w)
 {
@@ -90,6 +116,7 @@ static bool find_route(struct search *s, struct way *w)
 			    w->dip->id, a, name);
 		return false;
 	}
+	check_forwarding(s, w, name);
 	if (!rtnl_get_link(&s->rtnl, w->route.ifindex, &link))
 		w->mtu = w->route.mtu && w->route.mtu < link.mtu ? w->route.mtu : link.mtu;
 	return true;

@@ -3,7 +3,7 @@
 of the VIP; their only way to anywhere is the load balancer, which stands on their own segment."""
 
 import lib
-from lib import CLIENT4, LB4, LB6, VIP4, VIP6
+from lib import LB4, LB6, VIP4, VIP6
 
 WEIGHTS = {"b1": 1, "b2": 3}
 VIPS = {"four": (VIP4, False), "six": (VIP6, True)}
@@ -137,9 +137,8 @@ def test_restart(lab):
         c.close()
 
 
-def test_spoofed(lab):
-    """What pretends to be a DIP, and is not TCP of the VIP's port, is no way back; the host itself still
-    speaks with its backends, as health checks do."""
+def test_host_asks_backends(lab):
+    """What DIPs answer to the load balancer itself is no client's: health checks go to the DIPs' port."""
     out = lab.run("lb", "curl", "-sS", "-m", "5", f"http://{lab.address('b1')}:8080/name")
     assert out.strip() == "b1", out
     a = lab.api.patch("/v1/vips/four", {"health": {"type": "http", "path": "/name", "interval_ms": 200}})
@@ -149,6 +148,16 @@ def test_spoofed(lab):
         return all(d["health"]["last_check"] and d["state"] == "up"
                    for n, d in lab.dips("four").items() if n != "b2")
     lib.wait_until("checks by the DIPs' port", checked)
+
+
+def test_forwarding_is_looked_at(lab):
+    """The kernel must forward on the DIPs' side; what keeps it from that is told, with the command."""
+    def findings():
+        return [f for f in lab.api.get("/v1/doctor")["items"] if "mode nat" in f["text"]]
+    assert not findings(), findings()
+    lab.run("lb", "sysctl", "-qw", "net.ipv4.conf.eth0.forwarding=0")
+    assert [f["command"] for f in findings()] == ["sysctl -w net.ipv4.conf.eth0.forwarding=1"], findings()
+    lab.run("lb", "sysctl", "-qw", "net.ipv4.conf.eth0.forwarding=1")
 
 
 def test_kernel_never_answered(lab):
@@ -161,5 +170,6 @@ def test_kernel_never_answered(lab):
 if __name__ == "__main__":
     lib.main("nat", [
         test_tcp, test_udp, test_counters, test_connections_stay, test_upload, test_whose_end,
-        test_restart, test_spoofed, test_kernel_never_answered,
+        test_restart, test_host_asks_backends, test_forwarding_is_looked_at,
+        test_kernel_never_answered,
     ], setup)
