@@ -93,8 +93,8 @@ static void check_forwarding(struct search *s, const struct way *w, const char *
 	s->not_forwarding[v6] = w->route.ifindex;
 	snprintf(fix, sizeof(fix), "sysctl -w net.%s.conf.%s.forwarding=1", family, name);
 	report_note(s->r, fix,
-		    "VIP %s is of mode nat, but what its DIPs answer by %s is not forwarded", vip->id,
-		    name);
+		    "VIP %s is of mode nat, but what its DIPs answer by %s is not forwarded",
+		    vip->id, name);
 }
 
 /* False: there is none that packets can take, and it was said. */
