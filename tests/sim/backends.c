@@ -136,7 +136,7 @@ static void agent_start(struct backends *b, struct backend *k)
 		abort();
 	k->life++;
 	k->posted = false;
-	k->liar = sim_chance(b->s, 3);
+	k->liar = !b->quiet && sim_chance(b->s, 3);
 	k->ahead_ms = prng_below(&b->s->random, 2) ? 0 : prng_below(&b->s->random, 100000);
 	k->tick_ms = 0;
 }
@@ -223,6 +223,24 @@ static void ask_binding(struct backends *b, struct backend *k)
 
 /* --- all together -------------------------------------------------------------------------- */
 
+void backends_turn(struct backends *b)
+{
+	if (b->calling && b->call.done)
+		b->calling = false;
+	reports_arrive(b);
+	for (unsigned i = 0; i < BACKENDS; i++)
+		if (b->list[i].bound)
+			agent_turn(b, &b->list[i]);
+	reports_arrive(b);
+}
+
+void backends_restart_agents(struct backends *b)
+{
+	for (unsigned i = 0; i < BACKENDS; i++)
+		if (b->list[i].bound)
+			agent_start(b, &b->list[i]);
+}
+
 void backends_step(struct backends *b)
 {
 	struct backend *k = &b->list[prng_below(&b->s->random, BACKENDS)];
@@ -239,10 +257,7 @@ void backends_step(struct backends *b)
 		agent_start(b, k);
 	else if (dice < 205)
 		agent_step_clock(b, k);
-	for (unsigned i = 0; i < BACKENDS; i++)
-		if (b->list[i].bound)
-			agent_turn(b, &b->list[i]);
-	reports_arrive(b);
+	backends_turn(b);
 }
 
 struct backends *backends_new(struct sim *s)

@@ -59,6 +59,7 @@ struct backends {
 	struct backend *binding;           /* the one that it is about to be told of */
 	struct queued_call call;
 	bool calling;
+	bool quiet; /* the network loses and delays nothing, and agents that begin are honest */
 	/* what control's counters must be */
 	uint64_t n_reports, n_refused, n_orphans;
 	uint64_t n_claims; /* over all: those of a process may be overruled in the next */
@@ -69,11 +70,20 @@ struct backends *backends_new(struct sim *s);
 void backends_free(struct backends *b);
 /** Something happens at a backend, its agent or on the network. */
 void backends_step(struct backends *b);
+/** Agents have their turns, and what is due arrives. */
+void backends_turn(struct backends *b);
+/** All agents begin anew. */
+void backends_restart_agents(struct backends *b);
 /** A packet reached a DIP. */
 void backends_packet(struct backends *b, uint16_t dip, unsigned tuple, enum segment segment);
 /** The forwarder's process is gone / there again. */
 void backends_killed(struct backends *b);
 void backends_resync(struct backends *b);
+
+/* agreement.c */
+/** Nobody sends, the network is whole, and agents begin anew: an interval later, control holds no connection for
+ *  established that the backend of its DIP does not have. */
+void agreement_reach(struct sim *s);
 
 /* reports.c */
 /** An agent's turn to speak. */

@@ -13,18 +13,19 @@
 
 static struct backend_message *message_new(struct backends *b, struct backend *k, unsigned most_ms)
 {
-	if (sim_chance(b->s, 12))
+	if (!b->quiet && sim_chance(b->s, 12))
 		return NULL; /* lost */
 	for (unsigned i = 0; i < BACKEND_MESSAGES; i++) {
 		struct backend_message *m = &b->messages[i];
 		if (m->used)
 			continue;
-		*m = (struct backend_message){.used = true,
-					      .to_or_from = k,
-					      .life = k->life,
-					      .binding = k->binding,
-					      .due_ms = box_now_ms() +
-							prng_below(&b->s->random, most_ms)};
+		*m = (struct backend_message){
+			.used = true,
+			.to_or_from = k,
+			.life = k->life,
+			.binding = k->binding,
+			.due_ms =
+				box_now_ms() + prng_below(&b->s->random, b->quiet ? 10 : most_ms)};
 		return m;
 	}
 	return NULL;
@@ -63,7 +64,7 @@ void reports_send(struct backends *b, struct backend *k)
 		if (!m)
 			continue;
 		wire_report(out, &k->talk.state, &m->report, m->entries);
-		if (k->liar)
+		if (k->liar && !b->quiet)
 			write_lies(b, m);
 	}
 }

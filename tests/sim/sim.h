@@ -196,6 +196,7 @@ struct sim {
 	unsigned n_kills, n_reboots, n_answered, n_refused, n_publishes, n_dropped; /* n_publishes: also the epoch */
 	uint64_t n_drops[N_DROP_REASONS];
 	uint64_t n_counter_checks, n_transactions;
+	unsigned n_agreements; /* agents whose word was compared with control's */
 	uint64_t n_verdicts, n_switches, n_overrides, n_health_checks, n_dcode_checks;
 	bool trace; /* print what happens at once */
 	struct sim_event {
@@ -227,6 +228,9 @@ static inline bool sim_chance(struct sim *s, unsigned n)
 {
 	return prng_below(&s->random, n) == 0;
 }
+
+/** Control and each worker run once. */
+void sim_run_all(struct sim *s);
 
 /* traffic.c */
 void traffic_init(struct sim *s);

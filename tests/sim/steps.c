@@ -353,14 +353,22 @@ struct sim *sim_new(uint64_t seed)
 	return s;
 }
 
+void sim_run_all(struct sim *s)
+{
+	run_control(s);
+	for (unsigned w = 0; w < s->box->n_workers; w++)
+		run_worker(s, w, 1000);
+}
+
 void sim_end(struct sim *s)
 {
+	for (unsigned i = 0; (i < 200 || !s->box->at_rest) && !s->fault[0]; i++)
+		sim_run_all(s);
+	agreement_reach(s);
 	for (unsigned i = 0; (i < 200 || !s->box->at_rest) && !s->fault[0]; i++) {
 		if (s->mood.health && i < 150)
 			box_advance_ms(1000); /* publishes keep a distance */
-		run_control(s);
-		for (unsigned w = 0; w < s->box->n_workers; w++)
-			run_worker(s, w, 1000);
+		sim_run_all(s);
 	}
 	verdicts_check(s, true);
 	if (s->box->control->stats.violations_total)
