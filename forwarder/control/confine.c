@@ -15,7 +15,9 @@
 #include <sys/capability.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 
 #ifdef __SANITIZE_THREAD__
@@ -23,6 +25,9 @@
 #else
 #define THREADS 1u
 #endif
+
+#define GONE_MS 2000 /* an ended thread's time to leave */
+#define LOOK_US 500
 
 static const cap_value_t kept[] = {CAP_NET_ADMIN, CAP_NET_RAW};
 
@@ -36,6 +41,18 @@ static unsigned count_threads(void)
 	for (const struct dirent *e; (e = readdir(tasks)) != NULL;)
 		n += e->d_name[0] != '.';
 	closedir(tasks);
+	return n;
+}
+
+/* How many threads there are besides those that have ended: the kernel wakes who joins a thread
+ * before it strikes it off its lists, milliseconds before on a busy machine. */
+static unsigned wait_for_ended(void)
+{
+	uint64_t deadline_ms = clock_now_ms() + GONE_MS;
+	unsigned n;
+
+	while ((n = count_threads()) > THREADS && clock_now_ms() < deadline_ms)
+		usleep(LOOK_US);
 	return n;
 }
 
@@ -90,7 +107,7 @@ static int drop_capabilities(void)
 
 int confine_enter(struct error *err)
 {
-	unsigned n = count_threads();
+	unsigned n = wait_for_ended();
 
 	if (!n || n > THREADS)
 		return error_set(err, -EBUSY, "cannot give up privileges: %u threads", n);

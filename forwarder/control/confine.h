@@ -6,8 +6,8 @@
 
 /** Keep CAP_NET_ADMIN and CAP_NET_RAW (as far as they are there) and nothing else, gain nothing by running
  *  programs, and let the kernel refuse (EPERM) every system call that a forwarder has no use for; for the
- *  calling thread and all that it makes. -EBUSY: there is another thread already. -EIO: the kernel does not
- *  do it. Thread: main, when all that needs more is done and no other thread is there. */
+ *  calling thread and all that it makes. Waits some seconds for joined threads to be gone. -EBUSY: there is
+ *  another thread. -EIO: the kernel does not do it. Thread: main, when all that needs more is done and no other thread is there. */
 MUST_CHECK int confine_enter(struct error *err);
 
 /** The last part of it alone: the filter of system calls, for all threads. Thread: main. */
