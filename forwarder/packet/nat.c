@@ -131,7 +131,9 @@ static enum rewrite_result set_error(uint8_t *data, const struct packet *p,
 	return REWRITE_OK;
 }
 
-enum rewrite_result rewrite_nat(uint8_t *data, const struct packet *p, const struct rewrite_to *to)
+__attribute__((noinline)) /* the other modes have the registers */
+enum rewrite_result
+rewrite_nat(uint8_t *data, const struct packet *p, const struct rewrite_to *to)
 {
 	if (ip_addr_is_v4(&to->address) == p->is_v6)
 		return REWRITE_FAMILY;

@@ -53,10 +53,9 @@ static const struct back_way *find_way(const struct burst *b, const struct packe
 	return b->s->back ? back_table_find(b->s->back, &p->src, p->sport_be, p->proto) : NULL;
 }
 
-__attribute__((noinline)) bool back_take(struct burst *b, unsigned i)
+__attribute__((noinline)) bool back_unmark(struct burst *b, unsigned i)
 {
 	struct frame *f = &b->frames[i];
-	struct packet *p = &b->packets[i];
 	uint16_t mark;
 
 	if (f->len < TYPE_AT + sizeof(mark))
@@ -67,44 +66,49 @@ __attribute__((noinline)) bool back_take(struct burst *b, unsigned i)
 		return false;
 	uint16_t type_be = htons(type_of(mark));
 	memcpy(f->data + TYPE_AT, &type_be, sizeof(type_be));
-	b->parsed[i] = (uint8_t)parse_packet(f->data, f->len, p);
-	unsigned code = mark & STEER_BACK_CODE_MASK;
-	const struct back_way *w = b->parsed[i] == PARSE_OK ? find_way(b, p) : NULL;
-	if (b->parsed[i] != PARSE_OK)
-		burst_end(b, i, reason_of_parse(b->parsed[i]));
-	else if (!w)
-		burst_end(b, i, DROP_back_unknown);
-	else if (w->iface != f->iface)
-		burst_end(b, i, DROP_back_spoofed);
-	else if (code >= b->w->port->n_ifaces)
-		burst_end(b, i, reason_of_code(code));
-	else if (!nat_fits(p, &w->vip))
-		burst_end(b, i, DROP_untranslatable);
-	else if (ttl_ends(f->data + p->l3_offset, p->is_v6))
-		burst_end(b, i, DROP_ttl_expired);
-	else {
-		b->ways[i] = w;
-		b->backs |= 1u << i;
-		burst_send_aside(b, i, code);
-	}
+	b->egress_of[i] = mark & STEER_BACK_CODE_MASK;
+	b->backs |= 1u << i;
 	return true;
 }
 
-__attribute__((noinline)) void back_rewrite(struct burst *b)
+static void end(struct burst *b, unsigned i, enum drop_reason reason)
 {
-	uint64_t completed = 0;
+	b->backs &= ~(1u << i);
+	burst_end(b, i, reason);
+}
 
-	for (uint32_t left = b->backs; left; left &= left - 1) {
-		unsigned i = (unsigned)__builtin_ctz(left);
-		uint8_t *data = b->frames[i].data;
-		struct packet *p = &b->packets[i];
+__attribute__((noinline)) void back_take(struct burst *b, unsigned i)
+{
+	const struct frame *f = &b->frames[i];
+	const struct packet *p = &b->packets[i];
+	unsigned code = b->egress_of[i];
+	const struct back_way *w = b->parsed[i] == PARSE_OK ? find_way(b, p) : NULL;
 
-		completed += checksum_apply(b->w->checksum, data, p);
-		nat_set_source(data, p, &b->ways[i]->vip, b->ways[i]->vip_port_be);
-		ttl_lower(data + p->l3_offset, p->is_v6);
+	if (b->parsed[i] != PARSE_OK)
+		end(b, i, reason_of_parse(b->parsed[i]));
+	else if (!w)
+		end(b, i, DROP_back_unknown);
+	else if (w->iface != f->iface)
+		end(b, i, DROP_back_spoofed);
+	else if (code >= b->w->port->n_ifaces)
+		end(b, i, reason_of_code(code));
+	else if (p->kind != PACKET_FLOW || !nat_fits(p, &w->vip))
+		end(b, i, DROP_untranslatable);
+	else if (ttl_ends(f->data + p->l3_offset, p->is_v6))
+		end(b, i, DROP_ttl_expired);
+	else {
+		b->ways[i] = w;
+		burst_send_aside(b, i, code);
 	}
-	if (completed)
-		counter_add(&b->w->counters->checksums_completed, completed);
+}
+
+__attribute__((noinline)) void back_rewrite(struct burst *b, unsigned i)
+{
+	uint8_t *data = b->frames[i].data;
+	struct packet *p = &b->packets[i];
+
+	nat_set_source(data, p, &b->ways[i]->vip, b->ways[i]->vip_port_be);
+	ttl_lower(data + p->l3_offset, p->is_v6);
 }
 
 void back_count(const struct burst *b, unsigned i)

@@ -3,12 +3,16 @@
 
 #include "worker/burst.h"
 
-/** Frame i, which is no IP packet by its Ethernet type: if steer has marked it, take it (or end it) and
- *  put the type right. False: it is something else, and as it was. Thread: worker. */
-bool back_take(struct burst *b, unsigned i);
+/** Frame i is no IP packet by its Ethernet type: if steer has marked it, put the type right, and it is to be
+ *  parsed again. (So that parsing, like checksums below, stays in the one loop that it is part of.)
+ *  Thread: worker, as of all here. */
+MUST_CHECK bool back_unmark(struct burst *b, unsigned i);
 
-/** Translate the frames that were taken, and send them aside. To be called if there are any. */
-void back_rewrite(struct burst *b);
+/** Frame i, of burst.backs and parsed: take it, to be sent aside, or end it. */
+void back_take(struct burst *b, unsigned i);
+
+/** Translate frame i, which was taken. */
+void back_rewrite(struct burst *b, unsigned i);
 
 /** Frame i of them was sent. */
 void back_count(const struct burst *b, unsigned i);

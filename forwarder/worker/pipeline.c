@@ -67,7 +67,9 @@ static void parse(struct burst *b)
 {
 	for (unsigned i = 0; i < b->n; i++) {
 		const struct frame *f = &b->frames[i];
-		b->parsed[i] = (uint8_t)parse_packet(f->data, f->len, &b->packets[i]);
+		do
+			b->parsed[i] = (uint8_t)parse_packet(f->data, f->len, &b->packets[i]);
+		while (unlikely(b->parsed[i] == PARSE_NOT_IP) && back_unmark(b, i));
 	}
 }
 
@@ -89,13 +91,14 @@ static void classify(struct burst *b)
 		const struct packet *p = &b->packets[i];
 		struct lookup *f = &b->flows[i];
 		if (unlikely(b->frames[i].more)) {
+			b->backs &= ~(1u << i);
 			burst_end(b, i, DROP_frame_too_big);
 			continue;
 		}
-		if (unlikely(b->parsed[i] != PARSE_OK)) {
-			if (b->parsed[i] == PARSE_NOT_IP && back_take(b, i))
-				continue;
-			if (b->parsed[i] == PARSE_ECHO)
+		if (unlikely(b->parsed[i] != PARSE_OK || (b->backs >> i & 1))) {
+			if (b->backs >> i & 1)
+				back_take(b, i);
+			else if (b->parsed[i] == PARSE_ECHO)
 				answer_echo_take(b, i);
 			else
 				burst_end(b, i, reason_of_parse(b->parsed[i]));
@@ -209,9 +212,13 @@ static void rewrite(struct burst *b)
 
 	for (unsigned i = 0; i < b->n; i++) {
 		const struct lookup *f = &b->flows[i];
-		if (!f->vip)
+		if (!f->vip && likely(!(b->backs >> i & 1)))
 			continue;
 		completed += checksum_apply(b->w->checksum, b->frames[i].data, &b->packets[i]);
+		if (unlikely(!f->vip)) {
+			back_rewrite(b, i);
+			continue;
+		}
 		enum rewrite_result r = rewrite_frame(b, i);
 		if (unlikely(r == REWRITE_TOO_BIG))
 			answer_too_big(b, i);
@@ -333,8 +340,6 @@ void pipeline_burst(struct worker *w, const struct snapshot *s, struct frame *fr
 	rewrite(&b);
 	if (unlikely(b.echoes))
 		answer_echoes(&b);
-	if (unlikely(b.backs))
-		back_rewrite(&b);
 	if (unlikely(b.trace.tap))
 		trace_rewritten(&b);
 	for (uint32_t left = b.egress; left; left &= left - 1)
