@@ -39,7 +39,8 @@ static const char *const statement_sql[N_STORE_STATEMENTS] = {
 		" pin_n_b = excluded.pin_n_b, dcodes = excluded.dcodes, pins = excluded.pins",
 	[STORE_DELETE_DIPS] = "DELETE FROM dip WHERE vip_uid = ?",
 	[STORE_PUT_DIP] =
-		"INSERT INTO dip (uid, vip_uid, id, dip_index, address, port, weight, mac, admin_state,"
+		"INSERT INTO dip (uid, vip_uid, id, dip_index, address, port, weight, mac, "
+		"admin_state,"
 		" deleting, drain_deadline_s, health_verdict, health_since_s, health_override,"
 		" health_override_until_s, health_override_reason)"
 		" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -53,6 +54,9 @@ static const char *const statement_sql[N_STORE_STATEMENTS] = {
 			    " SELECT ?1, vip_uid, uid, ?4 FROM dip WHERE vip_uid = ?2 AND uid = ?3"
 			    " ON CONFLICT (id) DO UPDATE SET vip_uid = excluded.vip_uid,"
 			    " dip_uid = excluded.dip_uid, token_hash = excluded.token_hash",
+	[STORE_RESTORE_AGENT] = "INSERT OR IGNORE INTO agent (id, vip_uid, dip_uid, token_hash)"
+				" SELECT ?1, vip_uid, uid, ?4 FROM dip"
+				" WHERE vip_uid = ?2 AND uid = ?3",
 	[STORE_DELETE_AGENT] = "DELETE FROM agent WHERE id = ?",
 	[STORE_CUT_LOG] = "DELETE FROM change_log WHERE version >= ?",
 	[STORE_PUT_LOG] = "INSERT INTO change_log (version, at_ms, author, action,"
@@ -249,6 +253,18 @@ static int put_log(const struct store_db *d, const struct history_update *u)
 	return rc;
 }
 
+static int put_agent(const struct store_db *d, const struct persist_agent *a,
+		     enum store_statement how)
+{
+	struct binder b = bind_begin(d, how);
+
+	bind_text(&b, a->id);
+	bind_int(&b, a->vip_uid);
+	bind_int(&b, (int64_t)a->dip_uid);
+	bind_blob(&b, a->token_hash, sizeof(a->token_hash));
+	return run(&b);
+}
+
 /* Deletions first: a new VIP may take the id, match or slot of one that goes. */
 static int write_all(const struct store_db *d, const struct persist_txn *txn,
 		     const struct history_update *log)
@@ -259,6 +275,8 @@ static int write_all(const struct store_db *d, const struct persist_txn *txn,
 		rc = run_with(d, STORE_DELETE_VIP, txn->delete_uids[i]);
 	for (unsigned i = 0; i < txn->n_put && rc == SQLITE_OK; i++)
 		rc = put_vip(d, txn->put[i]);
+	for (unsigned i = 0; i < txn->n_agents && rc == SQLITE_OK; i++)
+		rc = put_agent(d, &txn->agents[i], STORE_RESTORE_AGENT);
 	if (rc == SQLITE_OK)
 		rc = put_log(d, log);
 	return rc;
@@ -317,17 +335,6 @@ int store_db_commit(struct store_db *d, const struct persist_txn *txn, struct er
 
 /* --- agents --------------------------------------------------------------- */
 
-static int put_agent(const struct store_db *d, const struct persist_agent *a)
-{
-	struct binder b = bind_begin(d, STORE_PUT_AGENT);
-
-	bind_text(&b, a->id);
-	bind_int(&b, a->vip_uid);
-	bind_int(&b, (int64_t)a->dip_uid);
-	bind_blob(&b, a->token_hash, sizeof(a->token_hash));
-	return run(&b);
-}
-
 int store_db_put_agent(struct store_db *d, const struct persist_agent *a, struct error *err)
 {
 	int rc = store_db_check_file(d, err);
@@ -336,7 +343,7 @@ int store_db_put_agent(struct store_db *d, const struct persist_agent *a, struct
 		return rc;
 	rc = run_plain(d, STORE_BEGIN);
 	if (rc == SQLITE_OK)
-		rc = put_agent(d, a);
+		rc = put_agent(d, a, STORE_PUT_AGENT);
 	bool written = rc == SQLITE_OK && sqlite3_changes(d->db) == 1;
 	if (rc == SQLITE_OK)
 		rc = run_plain(d, STORE_COMMIT);

@@ -196,13 +196,27 @@ static void binding_forget(struct control *c, void *arg)
 		agent_remove(&c->agents, a);
 }
 
-static void binding_is_there(struct control *c, void *arg)
+/* From here on no commit puts its row back. */
+static void binding_begin_leave(struct control *c, void *arg)
 {
 	struct agent_binding *b = arg;
 	struct vip_runtime *v;
 	const struct dip_version *d;
 
-	b->status = agents_find(c, b->conf.id, &v, &d) ? CONTROL_OK : CONTROL_NOT_FOUND;
+	struct agent *a = agents_find(c, b->conf.id, &v, &d);
+
+	b->status = a ? CONTROL_OK : CONTROL_NOT_FOUND;
+	if (a)
+		a->leaving = true;
+}
+
+static void binding_stays(struct control *c, void *arg)
+{
+	struct agent_binding *b = arg;
+	struct agent *a = agent_by_id(&c->agents, b->conf.id);
+
+	if (a)
+		a->leaving = false;
 }
 
 static enum control_status status_of(int rc)
@@ -247,11 +261,12 @@ enum control_status control_agent_delete(struct control *c, const char *id, stru
 
 	snprintf(b.conf.id, sizeof(b.conf.id), "%s", id);
 	pthread_mutex_lock(&c->agents.writing);
-	control_call(c, binding_is_there, &b);
-	if (b.status == CONTROL_OK && p->delete_agent)
-		b.status = status_of(p->delete_agent(p->ctx, id, err));
-	if (b.status == CONTROL_OK)
-		control_call(c, binding_forget, &b);
+	control_call(c, binding_begin_leave, &b);
+	if (b.status == CONTROL_OK) {
+		if (p->delete_agent)
+			b.status = status_of(p->delete_agent(p->ctx, id, err));
+		control_call(c, b.status == CONTROL_OK ? binding_forget : binding_stays, &b);
+	}
 	pthread_mutex_unlock(&c->agents.writing);
 	return b.status;
 }

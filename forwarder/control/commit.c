@@ -62,6 +62,36 @@ static int persist_wait(struct control *c, struct error *err)
 	return rc < 0 ? rc : 0;
 }
 
+static bool puts_dip_of(const struct batch *b, const struct persist_agent *a)
+{
+	for (unsigned i = 0; i < b->n; i++) {
+		const struct batch_vip *v = &b->vips[i];
+		if (v->remove || v->rt->uid != a->vip_uid)
+			continue;
+		for (unsigned k = 0; k < v->next->n_dips; k++)
+			if (v->next->dips[k].uid == a->dip_uid)
+				return true;
+	}
+	return false;
+}
+
+/* After a commit that was not published: the agents that it may have deleted with their DIPs, of
+ * those that this one writes again. */
+static int list_agents(struct control *c, const struct batch *b, struct persist_txn *txn)
+{
+	struct persist_agent *list = calloc(c->agents.n + 1, sizeof(*list));
+
+	if (!list)
+		return -ENOMEM;
+	for (unsigned i = 0; i < c->agents.n; i++) {
+		const struct agent *a = &c->agents.list[i];
+		if (!a->leaving && puts_dip_of(b, &a->conf))
+			list[txn->n_agents++] = a->conf;
+	}
+	txn->agents = list;
+	return 0;
+}
+
 /* One transaction: the VIPs of a batch as next versions, or (late) those installed versions that
  * got exact entries by the publish. */
 static int commit(struct control *c, const struct batch *b, bool late, struct error *err)
@@ -97,11 +127,14 @@ static int commit(struct control *c, const struct batch *b, bool late, struct er
 			txn.n_put++;
 		}
 	}
+	if (rc == 0 && c->agents_astray && !late)
+		rc = list_agents(c, b, &txn);
 	if (rc == 0) {
 		c->conf.persist.submit(c->conf.persist.ctx, &txn);
 		rc = persist_wait(c, err);
 		if (rc == 0 && !late) {
 			c->committed_in_vain = false;
+			c->agents_astray = false;
 			c->n_stale = 0;
 		}
 	} else {
@@ -109,6 +142,7 @@ static int commit(struct control *c, const struct batch *b, bool late, struct er
 	}
 	for (unsigned i = 0; vips && i < txn.n_put; i++)
 		free(vips[i].dips);
+	free((void *)txn.agents);
 	free(vips);
 	free(put);
 	free(deleted);

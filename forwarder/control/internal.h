@@ -176,6 +176,7 @@ struct queued_call {
 /** An agent and how far its reports have come. */
 struct agent {
 	struct persist_agent conf;
+	bool leaving; /* its row is being deleted */
 	char instance[AGENT_INSTANCE_LEN]; /* "" = has not reported to this process */
 	uint64_t sequence;                 /* of the last report applied */
 	uint64_t last_ms;                  /* when it came */
@@ -254,6 +255,7 @@ struct control {
 	uint64_t next_dip_uid;
 	uint32_t next_vip_uid;
 	bool committed_in_vain; /* the last commit was not published after all */
+	bool agents_astray;     /* such a commit may have deleted agents that are still there */
 	unsigned n_stale;       /* VIPs that it made */
 	uint32_t *stale_uids;
 	uint32_t n_free_counters;

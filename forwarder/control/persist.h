@@ -83,6 +83,10 @@ struct persist_txn {
 	bool late;
 	unsigned n_log;
 	const struct persist_log_entry *log;
+	/** Agents of these VIPs' DIPs that are to be there too: an attempt that was committed and not
+	 *  published may have taken them away with their DIPs. One that is there stays as it is. */
+	unsigned n_agents;
+	const struct persist_agent *agents;
 };
 
 /** The state read at start. */

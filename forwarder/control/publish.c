@@ -378,6 +378,7 @@ static int publish_until_done(struct control *c, struct batch *b, struct error *
 			return rc;
 		FAULT_POINT();
 		rc = park_and_swap(c, b, room);
+		c->agents_astray |= rc != 0;
 		if (rc == 0 && FAULT(persist_after_publish) && commit_batch(c, b, err))
 			return 0;
 		if (rc == 0)

@@ -66,6 +66,17 @@ int mem_store_put_agent(struct persist_state *d, const struct persist_agent *a, 
 	return 0;
 }
 
+static void disk_restore_agent(struct persist_state *d, const struct persist_agent *a)
+{
+	struct error err;
+
+	for (unsigned i = 0; i < d->n_agents; i++)
+		if (strcmp(d->agents[i].id, a->id) == 0 || d->agents[i].dip_uid == a->dip_uid)
+			return;
+	int rc = mem_store_put_agent(d, a, &err);
+	assert(rc == 0 || rc == -ENOENT); /* without its DIP it is not for us to put */
+}
+
 void mem_store_commit(struct persist_state *d, const struct persist_txn *txn)
 {
 	d->generation = txn->generation;
@@ -80,6 +91,8 @@ void mem_store_commit(struct persist_state *d, const struct persist_txn *txn)
 		d->vips[d->n_vips++] = copy_vip(txn->put[i]);
 	}
 	disk_forget_agents(d);
+	for (unsigned i = 0; i < txn->n_agents; i++)
+		disk_restore_agent(d, &txn->agents[i]);
 }
 
 struct persist_state mem_store_read(const struct persist_state *d)
