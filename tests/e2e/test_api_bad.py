@@ -40,7 +40,7 @@ def members():
     for value in NOT_STRINGS + ["TCP", "sctp", "", "tcp ", "6", None]:
         yield "PUT", NEW, {**GOOD_VIP, "protocol": value}, 422, "/protocol"
     yield "PUT", NEW, without(GOOD_VIP, "protocol"), 422, "/protocol"
-    for name, words in (("mode", ["L2", "nat", "gue", "dsr", ""]),
+    for name, words in (("mode", ["L2", "NAT", "tunnel", "dsr", ""]),
                         ("affinity", ["source", "none", "FLOW"]),
                         ("on_learn_overflow", ["queue", "ignore", ""])):
         for value in NOT_STRINGS + words:
