@@ -277,7 +277,8 @@ START_TEST(test_crash)
 		ck_assert_uint_eq(state.n_vips, 1);
 		ck_assert_uint_eq(state.vips[0].seed, state.generation);
 		ck_assert_uint_eq(state.vips[0].n_pins, state.generation * 7 % 900);
-		ck_assert_uint_eq(state.vips[0].dips[0].index, 1 + state.generation % DIP_INDEX_MAX);
+		ck_assert_uint_eq(state.vips[0].dips[0].index,
+				  1 + state.generation % DIP_INDEX_MAX);
 		persist_state_free(&state);
 		store_close(s);
 	}
@@ -396,6 +397,50 @@ START_TEST(test_agents)
 }
 END_TEST
 
+/* Agents that come with a transaction are put if they are missing and their DIP is there; one that
+ * is there keeps its token. */
+START_TEST(test_agents_come_back)
+{
+	struct model m;
+	struct persist_state state;
+	struct store *s;
+	struct persist_agent a[2] = {{.id = "a0"},
+				     {.id = "a1", .vip_uid = 1, .dip_uid = UINT32_MAX}};
+	const struct persist_dip *dip;
+
+	do {
+		m = model_make_stored();
+		s = model_open();
+		model_load(s, &state);
+		dip = some_dip(&state, 0, &a[0].vip_uid);
+		if (dip)
+			break;
+		persist_state_free(&state);
+		store_close(s);
+		model_free(&m);
+	} while (true);
+	a[0].dip_uid = dip->uid;
+	struct persist_txn txn = {.generation = state.generation + 1,
+				  .next_dip_uid = state.next_dip_uid,
+				  .next_vip_uid = state.next_vip_uid,
+				  .n_agents = 2,
+				  .agents = a};
+	persist_state_free(&state);
+	for (uint8_t token = 1; token <= 2; token++, txn.generation++) {
+		memset(a[0].token_hash, token, sizeof(a[0].token_hash));
+		model_commit_ok(s, &txn);
+		model_load(s, &state);
+		ck_assert_uint_eq(state.n_agents, 1);
+		ck_assert_str_eq(state.agents[0].id, "a0");
+		ck_assert_uint_eq(state.agents[0].dip_uid, a[0].dip_uid);
+		ck_assert_uint_eq(state.agents[0].token_hash[0], 1);
+		persist_state_free(&state);
+	}
+	store_close(s);
+	model_free(&m);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("store");
@@ -408,6 +453,7 @@ int main(void)
 	tcase_add_test(tc, test_refuses_to_write);
 	tcase_add_test(tc, test_moved);
 	tcase_add_test(tc, test_agents);
+	tcase_add_test(tc, test_agents_come_back);
 	tcase_add_test(tc, test_crash);
 	tcase_add_test(tc, test_checkpoint_when_idle);
 	suite_add_tcase(suite, tc);
