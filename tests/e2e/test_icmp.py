@@ -11,19 +11,16 @@ from lib import VIP4, VIP6
 
 ROUTER4, ROUTER6 = "10.9.0.50", "fd09::50"
 FAR4, FAR6 = "10.8.0.2", "fd08::2"
-DECAP = lib.BUILD / "tests" / "e2e" / "decap.bpf.o"
 # Of each mode and family: its VIP.
 VIPS = {"l2-4": (VIP4, 80), "l2-6": (VIP6, 80), "ipip-4": (VIP4, 8080), "ipip-6": (VIP6, 8080)}
 
 
 def setup(lab):
-    if not DECAP.exists():
-        raise RuntimeError(f"{DECAP} is missing: make bench-build")
     add_router(lab)
     for b in lab.backends:
         lab.script(b, f"ip route add 10.8.0.0/24 via {ROUTER4}",
-                   f"ip route add fd08::/64 via {ROUTER6}", "tc qdisc add dev eth0 clsact",
-                   f"tc filter add dev eth0 ingress bpf da obj {DECAP} sec tc")
+                   f"ip route add fd08::/64 via {ROUTER6}")
+        lab.decapsulate(b)
     lab.start_backends(ports=(80, 8080))
     lab.start_daemon("--workers", "2")
     for vip, (address, port) in VIPS.items():
