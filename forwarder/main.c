@@ -33,8 +33,8 @@
 
 #define TICK_MS 1000u
 
-/* Of echo replies, and of answers to packets that are too big, by each worker: enough for every path
- * of many clients at once, and too little to be worth a flood of requests. */
+/* Of echo replies, and of answers to packets that are too big, by each worker: enough for every
+ * path of many clients at once, and too little to be worth a flood of requests. */
 #define ANSWERS_PER_S 1000u
 
 _Static_assert(2 * OPTIONS_LISTEN_MAX <= LISTENERS_MAX, "every --listen gets a listener");

@@ -42,12 +42,11 @@ static json_t *print_vips(const struct vip_info *vips, size_t n)
 	json_t *list = json_array();
 
 	for (size_t i = 0; list && i < n; i++) {
-		json_t *vip = json_pack("{s:s, s:I, s:I, s:I, s:I, s:o}", "id", vips[i].conf.id,
-					"packets", (json_int_t)vips[i].packets, "bytes",
-					(json_int_t)vips[i].bytes, "return_packets",
-					(json_int_t)vips[i].return_packets, "return_bytes",
-					(json_int_t)vips[i].return_bytes, "dips",
-					print_dips(&vips[i]));
+		json_t *vip = json_pack(
+			"{s:s, s:I, s:I, s:I, s:I, s:o}", "id", vips[i].conf.id, "packets",
+			(json_int_t)vips[i].packets, "bytes", (json_int_t)vips[i].bytes,
+			"return_packets", (json_int_t)vips[i].return_packets, "return_bytes",
+			(json_int_t)vips[i].return_bytes, "dips", print_dips(&vips[i]));
 		if (json_array_append_new(list, vip)) {
 			json_decref(list);
 			list = NULL;
@@ -78,16 +77,16 @@ void counters_get(struct api_request *req, struct api_response *resp)
 	struct vip_info *vips = b->read_vips(b->ctx, NULL, true, &n);
 
 	b->read_traffic(b->ctx, &t);
-	response_json(resp, 200,
-		      json_pack("{s:o, s:o, s:o, s:I, s:{s:I, s:I, s:I, s:I}, s:I, s:{s:I, s:I}}", "interfaces",
-				print_ifaces(&t), "vips", print_vips(vips, n), "drops",
-				print_drops(&t), "rx_kernel_drops", (json_int_t)t.rx_kernel_drops,
-				"learning", "unlearned", (json_int_t)t.unlearned, "lost_openings",
-				(json_int_t)t.lost_openings, "lost_datagrams",
-				(json_int_t)t.lost_datagrams, "lost_refreshes",
-				(json_int_t)t.lost_refreshes, "checksums_completed",
-				(json_int_t)t.checksums_completed, "answers", "echo",
-				(json_int_t)t.echo_replies, "too_big",
-				(json_int_t)t.too_big_replies));
+	response_json(
+		resp, 200,
+		json_pack("{s:o, s:o, s:o, s:I, s:{s:I, s:I, s:I, s:I}, s:I, s:{s:I, s:I}}",
+			  "interfaces", print_ifaces(&t), "vips", print_vips(vips, n), "drops",
+			  print_drops(&t), "rx_kernel_drops", (json_int_t)t.rx_kernel_drops,
+			  "learning", "unlearned", (json_int_t)t.unlearned, "lost_openings",
+			  (json_int_t)t.lost_openings, "lost_datagrams",
+			  (json_int_t)t.lost_datagrams, "lost_refreshes",
+			  (json_int_t)t.lost_refreshes, "checksums_completed",
+			  (json_int_t)t.checksums_completed, "answers", "echo",
+			  (json_int_t)t.echo_replies, "too_big", (json_int_t)t.too_big_replies));
 	b->free_vips(vips, n);
 }

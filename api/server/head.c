@@ -12,8 +12,8 @@ static const char *header(struct MHD_Connection *c, const char *name)
 
 /* Where one of these comes twice, another program on the way may believe the other one. */
 static const char *const once[] = {
-	"Host",		"Content-Length",   "Transfer-Encoding", "Origin",
-	"Content-Type", "Content-Encoding", "Authorization",     "If-Match",
+	"Host",		 "Content-Length",   "Transfer-Encoding", "Origin",
+	"Content-Type",	 "Content-Encoding", "Authorization",	  "If-Match",
 	"If-None-Match", "Last-Event-ID",
 };
 

@@ -226,7 +226,8 @@ bool dip_conf_same_identity(const struct dip_conf *was, const struct dip_conf *n
 	return check_same(was->port == now->port, "/port", errors) && same;
 }
 
-/* What is not compared here could be changed without anybody noticing: a change to the same is none. */
+/* What is not compared here could be changed without anybody noticing: a change to the same is
+ * none. */
 _Static_assert(sizeof(struct vip_conf) == sizeof(struct health_conf) + 128 &&
 		       sizeof(struct dip_conf) == 100,
 	       "compare a new member in vip_conf_equal or dip_conf_equal");

@@ -23,7 +23,7 @@
 #define ASK_UNRESOLVED_MS 1000	/* NTF_USE while there is no MAC */
 #define ASK_RESOLVED_MS 15000	/* and to have a stale one probed */
 #define REROUTE_INTERVAL_MS 200 /* at most so often are all routes asked again */
-#define N_BUCKETS_LOG2 15 /* chains of four, with as many DIPs as there may be */
+#define N_BUCKETS_LOG2 15	/* chains of four, with as many DIPs as there may be */
 #define N_BUCKETS (1u << N_BUCKETS_LOG2)
 #define N_LINKS 64 /* cached */
 

@@ -106,10 +106,8 @@ static int plan_view(struct plan *p)
 		goto out;
 	for (unsigned i = 0; i < next->n_dips; i++) {
 		const struct dip_version *d = &next->dips[i];
-		dips[i] = (struct dcode_dip){.id = d->uid,
-					     .index = d->index,
-					     .weight = d->use.weight,
-					     .up = d->use.up};
+		dips[i] = (struct dcode_dip){
+			.id = d->uid, .index = d->index, .weight = d->use.weight, .up = d->use.up};
 		p->dip_known[d->index] = 1;
 	}
 	static const struct dcode_table none;
@@ -274,9 +272,9 @@ static int plan_write(struct plan *p)
 	return 0;
 }
 
-/* The flows that the plan pins, with their full keys, for the database. A slot may be another flow's
- * since the pass that chose it, and become so at a breath here: then one more is on disk than need
- * be, at the DIP that it has. */
+/* The flows that the plan pins, with their full keys, for the database. A slot may be another
+ * flow's since the pass that chose it, and become so at a breath here: then one more is on disk
+ * than need be, at the DIP that it has. */
 static int plan_list_pins(struct plan *p)
 {
 	struct vip_version *next = p->next;

@@ -107,7 +107,9 @@ out:
 
 int netdev_open_events(struct error *err)
 {
-	const struct sockaddr_nl links = {.nl_family = AF_NETLINK, .nl_groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR};
+	const struct sockaddr_nl links = {.nl_family = AF_NETLINK,
+					  .nl_groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR |
+						       RTMGRP_IPV6_IFADDR};
 	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE);
 
 	if (fd >= 0 && bind(fd, (const struct sockaddr *)&links, sizeof(links)) == 0)

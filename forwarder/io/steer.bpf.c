@@ -1,10 +1,10 @@
 /* The XDP program that decides which packets are ours.
  *
  * The one rule behind every branch: the host kernel owns the VIP's address too, as a rule (it
- * answers ARP, ND and ping for it), but has no socket behind the VIP's ports, so any TCP or UDP packet of a VIP that
- * slips through to it is answered with a RST or an ICMP error and kills a connection. Whatever is,
- * or could be a part of, TCP or UDP to a VIP therefore ends at a worker or is dropped here; only
- * what certainly is not goes on to the kernel.
+ * answers ARP, ND and ping for it), but has no socket behind the VIP's ports, so any TCP or UDP
+ * packet of a VIP that slips through to it is answered with a RST or an ICMP error and kills a
+ * connection. Whatever is, or could be a part of, TCP or UDP to a VIP therefore ends at a worker or
+ * is dropped here; only what certainly is not goes on to the kernel.
  *
  * Only what is addressed to the interface's own MAC address is ours. A flooding switch, broadcast
  * or promiscuous mode bring copies of frames for other machines too, and l2 forwarding lowers no

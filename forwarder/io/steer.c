@@ -85,12 +85,10 @@ static int share_maps(const struct steer *s, struct steer_bpf *b)
 	const struct {
 		struct bpf_map *map;
 		int fd;
-	} shared[] = {{b->maps.vip_addrs, s->addrs_fd},
-		      {b->maps.vips, s->vips_fd},
-		      {b->maps.own_addrs, s->own_fd},
-		      {b->maps.backs, s->backs.ways_fd},
-		      {b->maps.back_used, s->backs.used_fd},
-		      {b->maps.back_wanted, s->backs.wanted_fd}};
+	} shared[] = {
+		{b->maps.vip_addrs, s->addrs_fd},      {b->maps.vips, s->vips_fd},
+		{b->maps.own_addrs, s->own_fd},	       {b->maps.backs, s->backs.ways_fd},
+		{b->maps.back_used, s->backs.used_fd}, {b->maps.back_wanted, s->backs.wanted_fd}};
 	int rc = 0;
 
 	for (size_t i = 0; rc == 0 && i < ARRAY_LEN(shared); i++)

@@ -2,7 +2,8 @@
  * socket of its queue (none there: it is dropped, so that the host kernel never answers with a RST);
  * so do ICMP errors about its flows, and echo requests where the kernel does not have the address;
  * a broken or fragmented TCP or UDP packet to a VIP's address goes there too, to be counted; anything
- * else, and every frame that is not sent to the interface's own MAC address, goes to the kernel. Attached by netlink, so it outlives the process. */
+ * else, and every frame that is not sent to the interface's own MAC address, goes to the kernel.
+ * Attached by netlink, so it outlives the process. */
 #pragma once
 
 #include "base/error.h"
@@ -21,8 +22,8 @@ MUST_CHECK int steer_open(unsigned n_ifaces, const int *ifindexes, uint32_t fram
  *  is a change. Thread: main. */
 bool steer_set_mac(struct steer *s, unsigned iface, const uint8_t mac[6]);
 
-/** The host's own addresses, n of them, sorted by their bytes and without duplicates: echo requests to a VIP with one of
- *  them go to the kernel, to others to a worker. None at first. Thread: main. */
+/** The host's own addresses, n of them, sorted by their bytes and without duplicates: echo requests to a
+ *  VIP with one of them go to the kernel, to others to a worker. None at first. Thread: main. */
 void steer_set_own_addresses(struct steer *s, const struct ip_addr *list, size_t n);
 
 /** Attach on every interface, or replace atomically the steer that an earlier process left. flags:

@@ -24,7 +24,7 @@ MUST_CHECK bool icmp_answer_echo(uint8_t *data, const struct packet *p);
  * as much as RFC 1812 4.3.2.3 allows; IPv6: packet too big, never less than 1280), from the
  * packet's destination to its source, MAC addresses swapped and tags kept: the frame goes back by
  * where it came from. *data and *len are moved to the answer; headroom: bytes free in front of
- * *data. False, and nothing changed, for what gets no answer: an ICMP error, a later fragment, what
+ * *data. False, and nothing changed, for what gets no answer: an ICMP error, what
  * came from or to no single host (RFC 1812 4.3.2.7, RFC 4443 2.4), or too little headroom. p: of
  * this frame, PARSE_OK. Thread: any. */
 MUST_CHECK bool icmp_answer_too_big(uint8_t **data, uint32_t *len, uint32_t headroom,

@@ -29,10 +29,8 @@ enum parse_result {
 
 /* How a packet belongs to the flow that its addresses and ports name. */
 enum packet_kind {
-	PACKET_FLOW,	       /* a whole TCP or UDP packet of it */
-	PACKET_FIRST_FRAGMENT, /* the first part of one */
-	PACKET_LATER_FRAGMENT, /* a part without ports */
-	PACKET_ICMP_ERROR,     /* an error about what was sent to its client, which it quotes */
+	PACKET_FLOW,	   /* a TCP or UDP packet of it */
+	PACKET_ICMP_ERROR, /* an error about what was sent to its client, which it quotes */
 };
 
 struct packet {

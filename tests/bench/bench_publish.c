@@ -256,10 +256,9 @@ static double percentile(double *values, unsigned n, unsigned percent)
 /* --- cases
  * ----------------------------------------------------------------------------------------- */
 
-/* The middle and the 99th percentile of the pause that publishes cost a saturated worker, and of the time
- * from a change's request to its answer: planned, on disk, published. The
- * change goes back and forth, so that each publish plans and checks all flows and writes pins or
- * none. */
+/* The middle and the 99th percentile of the pause that publishes cost a saturated worker, and of
+ * the time from a change's request to its answer: planned, on disk, published. The change goes back
+ * and forth, so that each publish plans and checks all flows and writes pins or none. */
 static void bench_pause(struct rig *r, const char *name, unsigned n_publishes)
 {
 	static double pause_ms[N_PUBLISHES], change_ms[N_PUBLISHES];

@@ -10,7 +10,7 @@
 #include "tests/sim/backends.h"
 
 #define SENT N_DROP_REASONS
-#define OUT_MAX 128 /* frames of a port */
+#define OUT_MAX 128   /* frames of a port */
 #define GUE_PORT 6080 /* as by default; no VIP has it */
 
 static const enum drop_reason odd_reasons[N_ODDS] = {

@@ -190,8 +190,7 @@ static bool conf_equal(const struct vip_conf *x, const struct vip_conf *y)
 	       x->idle_established_s == y->idle_established_s &&
 	       x->idle_half_open_s == y->idle_half_open_s &&
 	       x->idle_closing_s == y->idle_closing_s && x->idle_udp_s == y->idle_udp_s &&
-	       x->gue_port == y->gue_port &&
-	       memcmp(&x->health, &y->health, sizeof(x->health)) == 0;
+	       x->gue_port == y->gue_port && memcmp(&x->health, &y->health, sizeof(x->health)) == 0;
 }
 
 static bool health_equal(const struct dip_health *x, const struct dip_health *y)
