@@ -32,6 +32,14 @@ static void fill(struct frames_spec s)
 	}
 }
 
+/* The same frame over and over: of the inner one only the MACs and the hops left are changed. */
+static bool run_ipip(uint8_t *data, uint32_t len, const struct packet *p,
+		     const struct rewrite_to *to)
+{
+	data[p->l3_offset + (p->is_v6 ? 7 : 8)] = 64;
+	return rewrite_ipip(&data, &len, HEADROOM, p, to) == REWRITE_OK;
+}
+
 static unsigned run_stage(enum stage stage, bool v6)
 {
 	struct rewrite_to to = {
@@ -54,10 +62,8 @@ static unsigned run_stage(enum stage stage, bool v6)
 				n += !checksum_apply(CHECKSUM_AUTO, data, &packets[i]);
 			else if (stage == L2)
 				n += rewrite_l2(data, len, &packets[i], &to) == REWRITE_OK;
-			else /* the inner frame's front is overwritten by the MACs alone: still good
-			      */
-				n += rewrite_ipip(&data, &len, HEADROOM, &packets[i], &to) ==
-				     REWRITE_OK;
+			else
+				n += run_ipip(data, len, &packets[i], &to);
 		}
 	return n;
 }
