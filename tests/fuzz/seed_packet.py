@@ -6,7 +6,7 @@ import os
 import struct
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-GOLDEN = os.path.join(HERE, "..", "unit", "golden")
+GOLDEN = os.path.join(HERE, "..", "golden")
 CORPUS = os.path.join(HERE, "corpus", "packet")
 
 
@@ -24,9 +24,9 @@ def golden():
     return dict(zip(names, frames, strict=True))
 
 
-def write(name, frame, dip_v6=0, headroom=64, mtu=1500):
+def write(name, frame, dip=0, headroom=64, mtu=1500):
     with open(os.path.join(CORPUS, name), "wb") as f:
-        f.write(struct.pack("<BBHI", dip_v6, headroom, mtu, 0xc0ffee42) + frame)
+        f.write(struct.pack("<BBHI", dip, headroom, mtu, 0xc0ffee42) + frame)
 
 
 def patched(frame, at, *new):
@@ -36,18 +36,22 @@ def patched(frame, at, *new):
 def main():
     os.makedirs(CORPUS, exist_ok=True)
     frames = golden()
-    for name in ("ipip-v4-tcp-0vlan-pad0", "ipip-v4-udp-1vlan-pad13", "ipip-v4-tcp-2vlan-pad13",
-                 "ipip-v4-tcp-0vlan-pad6-empty", "ipip-v4-tcp-1vlan-pad0-nops",
-                 "ipip-v4-udp-0vlan-pad0-timestamp", "ipip-v6-tcp-0vlan-pad0",
-                 "ipip-v6-udp-2vlan-pad13", "ipip-v6-tcp-1vlan-pad0-hbh+dst+rth+ah+dst",
-                 "ipip-v6-udp-1vlan-pad0-rth", "ipip-v6-tcp-1vlan-pad0-ah",
+    for name in ("ipip4-v4-tcp-0vlan-pad0", "ipip4-v4-udp-1vlan-pad13", "ipip4-v4-tcp-2vlan-pad13",
+                 "ipip4-v4-tcp-empty", "ipip4-v4-tcp-nops", "ipip4-v4-udp-timestamp", "nat-v4-udp-no-checksum",
+                 "nat-v4-tcp-source-route", "ipip6-v6-tcp-0vlan-pad0", "ipip6-v6-udp-2vlan-pad13",
+                 "ipip6-v6-tcp-1vlan-hbh+dst+rth+ah+dst", "ipip6-v6-udp-1vlan-rth", "ipip6-v6-tcp-1vlan-ah",
                  "checksum-v4-tcp-0vlan-size7-pad0", "checksum-v4-udp-0vlan-size63-pad0",
-                 "checksum-v6-tcp-0vlan-size8-pad0", "checksum-v6-udp-2vlan-size33-pad5"):
-        write("golden-" + name, frames[name], dip_v6="-v6-" in name)
+                 "checksum-v6-tcp-0vlan-size8-pad0", "checksum-v6-udp-2vlan-size33-pad5",
+                 "nat-v4-error-frag-needed-tcp", "nat-v4-error-unreachable-udp", "nat-v4-error-frag-needed-tcp-nops",
+                 "nat-v4-error-frag-needed-udp-short", "nat-v4-error-later-fragment", "nat-v6-error-too-big-tcp",
+                 "nat-v6-error-unreachable-udp", "nat-v6-error-too-big-tcp-hbh+dst+rth+dst",
+                 "echo-v4-size56-0vlan", "echo-v4-options-0vlan", "echo-v6-size56-1vlan"):
+        for dip in (0, 2):
+            write("golden-%s%s" % (name, "-port" if dip else ""), frames[name], dip | ("-v6-" in name))
     v4, v6 = frames["l2-v4-tcp-0vlan-pad0"], frames["l2-v6-tcp-0vlan-pad0"]
     udp = frames["l2-v4-udp-0vlan-pad0"]
-    exts = frames["l2-v6-tcp-1vlan-pad0-hbh+dst+rth+ah+dst"]
-    write("family-mismatch", v4, dip_v6=1)
+    exts = frames["l2-v6-tcp-1vlan-hbh+dst+rth+ah+dst"]
+    write("family-mismatch", v4, dip=1)
     write("too-big", v4, mtu=len(v4) - 14 + 19)
     write("no-headroom", v4, headroom=19)
     write("bad-empty", b"")

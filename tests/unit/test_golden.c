@@ -1,16 +1,17 @@
-/* Frames made by another program (golden/generate.py, scapy) in pairs, as they come in and as they
- * have to leave, compared byte for byte. */
+/* Frames made by another program (tests/golden/make.py, scapy), as they come in and as they have to
+ * leave, compared byte for byte; and frames that must not leave, with the reason why. */
+#include <arpa/inet.h>
 #include <check.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "packet/checksum.h"
-#include "packet/rewrite.h"
+#include "packet/icmp.h"
+#include "packet/nat.h"
 #include "tests/unit/frames.h"
 
-#define GOLDEN "tests/unit/golden/" /* from the top of the tree, where tests/run.sh starts tests   \
-				     */
+#define GOLDEN "tests/golden/" /* from the top of the tree, where tests/run.sh starts tests */
 #define HEADROOM 64
 #define FRAME_CAP 4096
 #define PCAP_MAGIC 0xa1b2c3d4u
@@ -18,8 +19,8 @@
 static const uint8_t egress_mac[6] = {2, 0, 0, 0, 1, 0}, next_hop_mac[6] = {2, 0, 0, 0, 1, 0x99};
 
 struct golden_case {
-	char name[128], rewrite[16], dip[64];
-	uint32_t mtu;
+	char name[128], action[16], address[64], outcome[32];
+	uint32_t port, mtu, headroom;
 	uint64_t hash;
 };
 
@@ -54,30 +55,64 @@ static uint32_t read_pcap(FILE *f, uint8_t *buf)
 	return record[2];
 }
 
-static void do_case(const struct golden_case *c, uint8_t **data, uint32_t *len)
+/* As the pipeline names them. */
+static const char *const parse_outcomes[] = {
+	[PARSE_MALFORMED] = "malformed", [PARSE_FRAGMENT] = "fragment", [PARSE_NOT_IP] = "no_vip",
+	[PARSE_NOT_L4] = "not_l4",	 [PARSE_ECHO] = "echo",
+};
+static const char *const rewrite_outcomes[] = {
+	[REWRITE_OK] = "ok",
+	[REWRITE_TOO_BIG] = "frame_too_big",
+	[REWRITE_NO_HEADROOM] = "no_headroom",
+	[REWRITE_FAMILY] = "family_mismatch",
+	[REWRITE_TTL] = "ttl_expired",
+	[REWRITE_UNTRANSLATABLE] = "untranslatable",
+};
+
+static enum rewrite_result rewrite(const struct golden_case *c, uint8_t **data, uint32_t *len,
+				   struct packet *p)
 {
 	struct rewrite_to to = {
-		.address = frames_ip(c->dip),
+		.address = frames_ip(c->address),
 		.dst_mac = next_hop_mac,
 		.src_mac = egress_mac,
 		.mtu = c->mtu,
 		.hash = c->hash,
+		.gue_port = (uint16_t)c->port,
+		.nat_port_be = htons((uint16_t)c->port),
 	};
-	struct packet p;
 
-	ck_assert_msg(parse_packet(*data, *len, &p) == PARSE_OK, "%s does not parse", c->name);
-	if (strcmp(c->rewrite, "l2") == 0) {
-		ck_assert_msg(!checksum_apply(CHECKSUM_AUTO, *data, &p), "%s", c->name);
-		ck_assert_msg(rewrite_l2(*data, *len, &p, &to) == REWRITE_OK, "%s", c->name);
-	} else if (strcmp(c->rewrite, "ipip") == 0) {
-		ck_assert_msg(!checksum_apply(CHECKSUM_AUTO, *data, &p), "%s", c->name);
-		ck_assert_msg(rewrite_ipip(data, len, HEADROOM, &p, &to) == REWRITE_OK, "%s",
-			      c->name);
-	} else if (strcmp(c->rewrite, "checksum") == 0) {
-		ck_assert_msg(checksum_apply(CHECKSUM_AUTO, *data, &p), "%s", c->name);
-	} else {
-		ck_abort_msg("%s: unknown rewrite %s", c->name, c->rewrite);
-	}
+	if (strcmp(c->action, "l2") == 0)
+		return rewrite_l2(*data, *len, p, &to);
+	if (strcmp(c->action, "ipip") == 0)
+		return rewrite_ipip(data, len, c->headroom, p, &to);
+	if (strcmp(c->action, "gue") == 0)
+		return rewrite_gue(data, len, c->headroom, p, &to);
+	if (strcmp(c->action, "nat") == 0)
+		return rewrite_nat(*data, p, &to);
+	ck_assert_msg(strcmp(c->action, "nat-back") == 0, "%s: unknown action %s", c->name,
+		      c->action);
+	ck_assert_msg(nat_fits(p, &to.address), "%s", c->name);
+	nat_set_source(*data, p, &to.address, to.nat_port_be);
+	return REWRITE_OK;
+}
+
+/* What comes of the frame, by name. */
+static const char *do_case(const struct golden_case *c, uint8_t **data, uint32_t *len)
+{
+	struct packet p;
+	enum parse_result r = parse_packet(*data, *len, &p);
+
+	if (r == PARSE_ECHO && strcmp(c->action, "echo") == 0)
+		return icmp_answer_echo(*data, &p) ? "ok" : "not_l4";
+	if (r != PARSE_OK)
+		return parse_outcomes[r];
+	if (strcmp(c->action, "too-big") == 0)
+		return icmp_answer_too_big(data, len, c->headroom, &p, c->mtu) ? "ok"
+									       : "frame_too_big";
+	bool completed = checksum_apply(CHECKSUM_AUTO, *data, &p);
+	ck_assert_msg(completed == (strcmp(c->action, "checksum") == 0), "%s", c->name);
+	return completed ? "ok" : rewrite_outcomes[rewrite(c, data, len, &p)];
 }
 
 static void compare(const char *name, const uint8_t *got, uint32_t got_len, const uint8_t *want,
@@ -90,6 +125,13 @@ static void compare(const char *name, const uint8_t *got, uint32_t got_len, cons
 			      got[i], want[i]);
 }
 
+static bool read_case(FILE *cases, struct golden_case *c)
+{
+	return fscanf(cases, "%127s %15s %63s %" SCNu32 " %" SCNu32 " %" SCNu32 " %" SCNx64 " %31s",
+		      c->name, c->action, c->address, &c->port, &c->mtu, &c->headroom, &c->hash,
+		      c->outcome) == 8;
+}
+
 START_TEST(test_golden_frames)
 {
 	static uint8_t buf[HEADROOM + FRAME_CAP], want[FRAME_CAP];
@@ -98,20 +140,24 @@ START_TEST(test_golden_frames)
 	struct golden_case c;
 	unsigned n = 0;
 
-	while (fscanf(cases, "%127s %15s %63s %" SCNu32 " %" SCNx64, c.name, c.rewrite, c.dip,
-		      &c.mtu, &c.hash) == 5) {
+	while (read_case(cases, &c)) {
 		uint8_t *data = buf + HEADROOM;
-		uint32_t len = read_pcap(in, data), want_len = read_pcap(out, want);
+		uint32_t len = read_pcap(in, data), want_len = len;
 
-		ck_assert_msg(len > 0 && want_len > 0, "%s: no frame", c.name);
-		do_case(&c, &data, &len);
+		ck_assert_msg(len > 0, "%s: no frame", c.name);
+		memcpy(want, data, len); /* stays as it is, if it is dropped */
+		const char *outcome = do_case(&c, &data, &len);
+		ck_assert_msg(strcmp(outcome, c.outcome) == 0, "%s: %s, not %s", c.name, outcome,
+			      c.outcome);
+		if (strcmp(outcome, "ok") == 0)
+			want_len = read_pcap(out, want);
 		compare(c.name, data, len, want, want_len);
 		n++;
 	}
 	ck_assert(feof(cases));
 	ck_assert_uint_eq(read_pcap(in, want), 0);
 	ck_assert_uint_eq(read_pcap(out, want), 0);
-	ck_assert_uint_ge(n, 100);
+	ck_assert_uint_ge(n, 1000);
 	fclose(cases);
 	fclose(in);
 	fclose(out);
