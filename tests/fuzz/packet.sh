@@ -9,8 +9,8 @@ mkdir -p $out/packet-corpus
 
 clang -std=gnu11 -O1 -g -Wall -Wextra -Werror -D_GNU_SOURCE -Iforwarder -I. \
 	-fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer \
-	-o $out/packet tests/fuzz/fuzz_packet.c tests/unit/naive_parse.c tests/unit/frames.c \
-	forwarder/packet/*.c forwarder/base/addr.c
+	-o $out/packet tests/fuzz/fuzz_packet.c tests/fuzz/fuzz_rewrite.c tests/unit/naive_parse.c \
+	tests/unit/frames.c forwarder/packet/*.c forwarder/base/addr.c
 
 n=$(find $corpus -type f | wc -l)
 [ "$n" -gt 0 ] || { echo "$corpus is empty"; exit 1; }
