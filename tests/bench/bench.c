@@ -1,15 +1,15 @@
 #include "tests/bench/bench.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
-void bench_result(const char *bench, const char *name, const char *layout, double value,
-		  const char *unit)
+static void write_json(const char *bench, const char *name, const char *layout, double value,
+		       const char *unit, const char *more)
 {
 	const char *path = getenv("BENCH_JSON");
 
-	printf("  %-14s %-8s %-16s %14.3f %s\n", bench, name, layout, value, unit);
 	fflush(stdout);
 	if (!path)
 		return;
@@ -17,12 +17,31 @@ void bench_result(const char *bench, const char *name, const char *layout, doubl
 	if (!f ||
 	    fprintf(f,
 		    "{\"bench\": \"%s\", \"case\": \"%s\", \"layout\": \"%s\", \"value\": %.6g, "
-		    "\"unit\": \"%s\"}\n",
-		    bench, name, layout, value, unit) < 0 ||
+		    "\"unit\": \"%s\"%s}\n",
+		    bench, name, layout, value, unit, more) < 0 ||
 	    fclose(f)) {
 		perror(path);
 		exit(EXIT_FAILURE);
 	}
+}
+
+void bench_result(const char *bench, const char *name, const char *layout, double value,
+		  const char *unit)
+{
+	printf("  %-14s %-8s %-16s %14.3f %s\n", bench, name, layout, value, unit);
+	write_json(bench, name, layout, value, unit, "");
+}
+
+void bench_target(const char *bench, const char *name, const char *layout, double ratio,
+		  double most)
+{
+	bool met = ratio <= most;
+	char more[64];
+
+	snprintf(more, sizeof(more), ", \"most\": %.6g, \"met\": %s", most, met ? "true" : "false");
+	printf("  %-14s %-8s %-16s %14.3f at most %.2f: %s\n", bench, name, layout, ratio, most,
+	       met ? "pass" : "FAIL");
+	write_json(bench, name, layout, ratio, "ratio", more);
 }
 
 static int compare_doubles(const void *x, const void *y)

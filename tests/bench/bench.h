@@ -11,6 +11,11 @@
 void bench_result(const char *bench, const char *name, const char *layout, double value,
 		  const char *unit);
 
+/** Print a ratio that was measured as a result, and whether it is at most what it should be: run.sh
+ * counts the targets that are met and missed. */
+void bench_target(const char *bench, const char *name, const char *layout, double ratio,
+		  double most);
+
 /** Sorts; n >= 1. */
 double bench_median(double *values, unsigned n);
 

@@ -18,7 +18,7 @@ struct endless_port {
 	uint32_t next; /* frame */
 	uint32_t n_flows;
 	uint32_t openings_per_s;
-	uint32_t vip_be;
+	struct ip_addr vip;
 	uint32_t n_opened;
 	uint64_t start_ns;
 	uint64_t rng;
@@ -33,22 +33,42 @@ static const uint8_t template[ENDLESS_FRAME_LEN] = {
 	4,    0, 0, 80, 0, 0, 0,    0, 0,  0, 0, 1, 0x50, 0x10, 1, 0, 0, 0, 0, 0, /* TCP */
 };
 
+static const uint8_t template_v6[ENDLESS_FRAME_LEN_V6] = {
+	2,    0, 0,   0,    0, 2,   2, 0,  0, 1, 0, 1, 0x86, 0xdd,	 /* Ethernet */
+	0x60, 0, 0,   0,    0, 20,  6, 64,				 /* IPv6 .. */
+	0x20, 1, 0xd, 0xb8, 0, 0xc, 0, 0,  0, 0, 0, 0, 0,    0,	   0, 0, /* .. source */
+	0,    0, 0,   0,    0, 0,   0, 0,  0, 0, 0, 0, 0,    0,	   0, 0, /* .. destination */
+	4,    0, 0,   80,   0, 0,   0, 0,  0, 0, 0, 1, 0x50, 0x10, 1, 0, 0, 0, 0, 0, /* TCP */
+};
+
 /* Source address and port of a flow, and in the sequence number the complement of both: so the TCP
  * checksum is the same for all of them. */
-static ALWAYS_INLINE void write_frame(const struct endless_port *e, uint8_t *frame, uint32_t src,
-				      uint32_t port, uint8_t flags)
+static ALWAYS_INLINE void write_flow(uint8_t *tcp, uint8_t *src_at, uint32_t src, uint32_t port,
+				     uint8_t flags)
 {
 	uint16_t sport = htons((uint16_t)port);
 	uint32_t seq_high = ~src;
 	uint16_t low = (uint16_t)~sport;
 
-	memcpy(frame, template, ENDLESS_FRAME_LEN);
-	memcpy(frame + 26, &src, 4);
-	memcpy(frame + 30, &e->vip_be, 4);
-	memcpy(frame + 34, &sport, 2);
-	memcpy(frame + 38, &seq_high, 4);
-	memcpy(frame + 42, &low, 2);
-	frame[47] = flags;
+	memcpy(src_at, &src, 4);
+	memcpy(tcp, &sport, 2);
+	memcpy(tcp + 4, &seq_high, 4);
+	memcpy(tcp + 8, &low, 2);
+	tcp[13] = flags;
+}
+
+static ALWAYS_INLINE void write_frame(const struct endless_port *e, uint8_t *frame, uint32_t src,
+				      uint32_t port, uint8_t flags)
+{
+	if (ip_addr_is_v4(&e->vip)) {
+		memcpy(frame, template, ENDLESS_FRAME_LEN);
+		memcpy(frame + 30, &e->vip.b[12], 4);
+		write_flow(frame + 34, frame + 26, src, port, flags);
+	} else {
+		memcpy(frame, template_v6, ENDLESS_FRAME_LEN_V6);
+		memcpy(frame + 38, e->vip.b, 16);
+		write_flow(frame + 54, frame + 34, src, port, flags);
+	}
 }
 
 static void write_next(struct endless_port *e, uint8_t *frame, uint32_t due)
@@ -67,6 +87,7 @@ static unsigned endless_rx(struct port *p, unsigned q, struct frame *frames, uns
 {
 	struct endless_port *e = (struct endless_port *)p;
 	uint32_t due = 0;
+	uint32_t len = ip_addr_is_v4(&e->vip) ? ENDLESS_FRAME_LEN : ENDLESS_FRAME_LEN_V6;
 
 	(void)q;
 	if (e->start_ns == 0) /* what was due before anyone received would come all at once */
@@ -77,7 +98,7 @@ static unsigned endless_rx(struct port *p, unsigned q, struct frame *frames, uns
 		uint64_t addr = (uint64_t)(e->next++ % FRAMES) * FRAME_SIZE;
 		uint8_t *data = e->memory + addr + HEADROOM;
 		write_next(e, data, due);
-		frames[i] = (struct frame){data, ENDLESS_FRAME_LEN, HEADROOM, addr, 0, 0};
+		frames[i] = (struct frame){data, len, HEADROOM, addr, 0, 0};
 	}
 	return n;
 }
@@ -119,7 +140,8 @@ static const struct port_driver endless_driver = {
 	.wake = endless_flush,
 };
 
-struct port *endless_port_new(uint32_t n_flows, uint32_t openings_per_s, uint32_t vip)
+struct port *endless_port_new_to(uint32_t n_flows, uint32_t openings_per_s,
+				 const struct ip_addr *vip)
 {
 	struct endless_port *e = calloc(1, sizeof(*e));
 
@@ -127,11 +149,19 @@ struct port *endless_port_new(uint32_t n_flows, uint32_t openings_per_s, uint32_
 	*e = (struct endless_port){.port = {&endless_driver, 1, 1},
 				   .n_flows = n_flows,
 				   .openings_per_s = openings_per_s,
-				   .vip_be = htonl(vip),
+				   .vip = *vip,
 				   .rng = 1};
 	e->memory = hugemem_alloc((size_t)FRAMES * FRAME_SIZE, NULL);
 	assert(e->memory);
 	return &e->port;
+}
+
+struct port *endless_port_new(uint32_t n_flows, uint32_t openings_per_s, uint32_t vip)
+{
+	uint32_t vip_be = htonl(vip);
+	struct ip_addr address = ip_addr_v4(&vip_be);
+
+	return endless_port_new_to(n_flows, openings_per_s, &address);
 }
 
 void endless_port_free(struct port *p)

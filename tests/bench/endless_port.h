@@ -1,14 +1,22 @@
-/* A port that never runs dry: it hands out 64-byte IPv4 TCP frames of N flows in random order, writing
+/* A port that never runs dry: it hands out small TCP frames of N flows in random order, writing
  * each into its buffer as a NIC's DMA would, and takes whatever is sent. */
 #pragma once
 
+#include "base/addr.h"
 #include "io/port.h"
 
-#define ENDLESS_FRAME_LEN 60u /* 64 with the checksum that a NIC cuts off */
+#define ENDLESS_FRAME_LEN 60u	 /* IPv4: 64 with the checksum that a NIC cuts off */
+#define ENDLESS_FRAME_LEN_V6 74u /* no smaller one bears TCP */
 
 /** n_flows: bare ACKs of flows 0 .. n_flows - 1 (client 10.0.0.0 + i / 16, port 1024 + i % 16) to
- *  vip:80; besides, openings_per_s SYNs of flows never seen before, by the clock. vip: host order. */
+ *  vip:80; besides, openings_per_s SYNs of flows never seen before, by the clock. vip: host order.
+ */
 struct port *endless_port_new(uint32_t n_flows, uint32_t openings_per_s, uint32_t vip);
+
+/** The same to a VIP of either family. Clients of an IPv6 one: 2001:db8:c:: with those in the last
+ * bytes. */
+struct port *endless_port_new_to(uint32_t n_flows, uint32_t openings_per_s,
+				 const struct ip_addr *vip);
 void endless_port_free(struct port *p);
 
 /** Frames that were sent, and that were dropped. */

@@ -1,6 +1,6 @@
 #!/bin/bash
 # Run every bench program in build/bench, print what they print, and gather their results in
-# build/bench.json, a list of {"bench", "case", "layout", "value", "unit"}.
+# build/bench.json, a list of {"bench", "case", "layout", "value", "unit"}; targets have "most" and "met", too.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 lines=build/bench.json.lines
@@ -18,6 +18,7 @@ if [ ! -s "$lines" ]; then
 	exit 1
 fi
 { echo '['; sed '$!s/$/,/' "$lines"; echo ']'; } > build/bench.json
+echo "targets: $(grep -c '"met": true' "$lines") met, $(grep -c '"met": false' "$lines") missed"
 rm -f "$lines"
 echo "wrote build/bench.json"
 exit $bad
