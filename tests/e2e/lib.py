@@ -281,7 +281,9 @@ class Lab:
         self.daemon = self.spawn("lb", self.daemon_argv(*more), self.log)
 
         def ready():
-            text = self.log.read_text(errors="replace")[start:]
+            with open(self.log, errors="replace") as f:
+                f.seek(start)
+                text = f.read()
             assert self.daemon.poll() is None, f"concuryd exited {self.daemon.returncode}: {text}"
             return any(line.endswith("ready") for line in text.splitlines())
         wait_until("concuryd ready", ready, timeout, 0.02)

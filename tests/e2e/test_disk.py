@@ -3,13 +3,10 @@
 cannot be stored is refused and the old state goes on, over kill -9 as well; when there is room again,
 changes work again."""
 
-import atexit
-import ctypes
-import os
-import pathlib
 import signal
 import time
 
+import disks
 import lib
 from lib import VIP4
 
@@ -40,46 +37,7 @@ class Crowd:
             c.close()
 
 
-DISK = pathlib.Path("/run/concury-e2e-disk")
-
-
-def unmount():
-    lib.sh("umount", "-l", DISK, check=False)
-
-
-def mount_disk(lab, size="4m"):
-    unmount()
-    atexit.register(unmount)
-    DISK.mkdir(exist_ok=True)
-    lib.sh("mount", "-t", "tmpfs", "-o", f"size={size}", "concury-e2e", DISK)
-    lab.database = DISK / "concury.db"
-
-
-def remount(flag):
-    """Turn the file system itself "ro" or "rw", for whoever has it mounted: mount(8) would change the
-    mount of our namespace, and the daemon has one of its own."""
-    fspick, fsconfig, set_flag, reconfigure = 433, 431, 0, 7
-    libc = ctypes.CDLL(None, use_errno=True)
-    fd = libc.syscall(fspick, -100, bytes(DISK), 0)
-    for command, key in ((set_flag, flag.encode()), (reconfigure, None)):
-        if fd < 0 or libc.syscall(fsconfig, fd, command, key, None, 0) != 0:
-            raise OSError(ctypes.get_errno(), f"remount {flag}")
-    os.close(fd)
-
-
-def fill():
-    """Not one more page fits; returns the file to be removed."""
-    path = DISK / "filler"
-    with open(path, "ab", buffering=0) as f:
-        for size in (1 << 16, 4096):
-            try:
-                while f.write(b"x" * size) == size:
-                    pass
-            except OSError:
-                pass
-    st = os.statvfs(path)
-    assert st.f_bavail == 0, st
-    return path
+disk = None
 
 
 def pool(lab):
@@ -120,7 +78,7 @@ def all_refused(lab, full=True):
             ("PATCH", "/v1/vips/web", {"closing_pin_s": 33}),
             ("DELETE", "/v1/vips/web?force=true", None)):
         if full:
-            fill()
+            disk.fill()
         a = lab.api.call(method, path, body)
         assert a.status == 507, f"{method} {path}: {a}"
     assert pool(lab) == before
@@ -153,7 +111,8 @@ def new_connections(lab, n=60):
 
 
 def setup(lab):
-    mount_disk(lab)
+    global disk
+    disk = disks.Disk(lab)
     lab.start_backends()
     lab.start_daemon()
     lab.put_vip(closing_pin_s=1)
@@ -162,20 +121,20 @@ def setup(lab):
 
 def test_full_disk(lab):
     crowd = Crowd(lab)
-    filler = fill()
+    disk.fill()
     # Each change moves about half of the Dcodes, so that pins have to be written as well.
     refused_until_it_is(lab, lambda n: weight(lab, "b2", 9 if n % 2 else 1))
     all_refused(lab)
     crowd.ask(lab)
     new_connections(lab)
-    filler.unlink()
+    disk.empty()
     works_again(lab, crowd)
     crowd.end()
 
 
 def test_kill_on_a_full_disk(lab):
     crowd = Crowd(lab)
-    filler = fill()
+    disk.fill()
     before = refused_until_it_is(lab, lambda n: weight(lab, "b3", 9 if n % 2 else 1))
     for _ in range(3):
         assert lab.stop_daemon(signal.SIGKILL) == -signal.SIGKILL
@@ -187,7 +146,7 @@ def test_kill_on_a_full_disk(lab):
         crowd.ask(lab)
         new_connections(lab, 20)
     all_refused(lab)
-    filler.unlink()
+    disk.empty()
     works_again(lab, crowd)
     crowd.end()
 
@@ -196,7 +155,7 @@ def test_the_disk_fills_and_empties_under_changes(lab):
     """Each answer is the truth: 200 is there after a kill, 507 is not."""
     crowd = Crowd(lab)
     answers = {200: 0, 507: 0}
-    now, filler, n = pool(lab)["b1"], None, 0
+    now, full, n = pool(lab)["b1"], False, 0
     while n < CHANGES or (min(answers.values()) < 5 and n < 5 * CHANGES):
         n += 1
         want = 1 + n % 9
@@ -205,15 +164,15 @@ def test_the_disk_fills_and_empties_under_changes(lab):
         answers[a.status] += 1
         now = want if a.status == 200 else now
         if n % 15 == 0:
-            filler = filler.unlink() if filler else fill()
+            full = not full
+            disk.fill() if full else disk.empty()
         if n % 40 == 0:
             assert lab.stop_daemon(signal.SIGKILL) == -signal.SIGKILL
             lab.start_daemon()
         assert pool(lab)["b1"] == now, (n, a)
     print(f"    {answers}")
     assert min(answers.values()) >= 5, answers
-    if filler:
-        filler.unlink()
+    disk.empty()
     crowd.ask(lab)
     works_again(lab, crowd)
     crowd.end()
@@ -230,9 +189,9 @@ def read_only(lab, crowd, sig):
     assert weight(lab, "b3", 3 if sig == signal.SIGKILL else 2).status == 200
     before = pool(lab)
     lab.stop_daemon(sig)
-    log = DISK / "concury.db-wal"
+    log = disk.path / "concury.db-wal"
     assert (log.exists() and log.stat().st_size > 0) == (sig == signal.SIGKILL)
-    remount("ro")
+    disk.remount("ro")
     for _ in range(2):
         lab.start_daemon()
         assert lab.api.get("/v1/status")["state_file"] == "kept"
@@ -244,7 +203,7 @@ def read_only(lab, crowd, sig):
     lab.start_daemon()
     all_refused(lab, full=False)
     new_connections(lab)
-    remount("rw")
+    disk.remount("rw")
     second_is_refused(lab)
     works_again(lab, crowd)
 

@@ -5,13 +5,13 @@ second and a pool change a second. Prints its figures.
 Most connections are the crowd's (tests/experiment/crowd.c): clients and backends frame by frame, at a
 tenth of a core, so that the flood gets the rest of the machine. Some more are the kernel's and nginx's."""
 
-import json
 import random
 import re
 import subprocess
 import threading
 import time
 
+import crowds
 import lib
 from lib import VIP4
 
@@ -26,11 +26,9 @@ MIB = 1 << 20
 
 
 def setup(lab):
-    # The answer to a spoofed SYN has nowhere to go; nor have the crowd's own segments, which a kernel
-    # that knows nothing of them would answer by a RST.
+    crowds.ignore_at_backends(lab)
     for b in lab.backends:
-        lab.run(b, "sysctl", "-qw", "net.ipv4.conf.all.rp_filter=1")
-        # And what a switch can drop costs the backends nothing: the two cores are the flood's.
+        # What a switch drops costs the backends nothing: the two cores are the flood's.
         lab.run("sw", "tc", "qdisc", "add", "dev", f"p-{b}", "clsact")
         lab.run("sw", "tc", "filter", "add", "dev", f"p-{b}", "egress", "bpf", "da", "obj",
                 lib.BUILD / "tests" / "e2e" / "spoofed.bpf.o", "sec", "tc")
@@ -88,21 +86,6 @@ class Kernel(threading.Thread):
             c.close()
 
 
-class Crowd:
-    def __init__(self, lab):
-        self.process = subprocess.Popen(
-            [str(lib.BUILD / "experiment" / "crowd"), lab.prefix, str(LIVE), str(NEW_PER_S)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        lab.processes.append(self.process)
-        assert self.process.stdout.readline() == "open\n"
-
-    def end(self):
-        """Its figures."""
-        out, _ = self.process.communicate(timeout=60)
-        assert self.process.returncode == 0, out
-        return json.loads(out)
-
-
 class Flood:
     """From the client's side of the segment, one core at work."""
 
@@ -153,7 +136,7 @@ class Watch:
 
 
 def test_flood_moves_nothing(lab):
-    kernel, crowd = Kernel(lab), Crowd(lab)
+    kernel, crowd = Kernel(lab), crowds.Crowd(lab, LIVE, NEW_PER_S)
     lib.wait_until("all are known",
                    lambda: lab.consistency()["flows_established"] >= LIVE + KERNEL)
     watch, rx_before = Watch(lab), lab.counters()["interfaces"][0]["rx_packets"]

@@ -1,7 +1,7 @@
 /* Connections that live and speak every few seconds, and new ones at a steady rate, through a
- * forwarder under whatever else happens to it. Usage: crowd PREFIX LIVE NEW_PER_S. Prints "open"
- * when the LIVE ones are; goes on until standard input ends, lets what is under way end, asks every
- * live connection once more, and prints its figures as one line of JSON.
+ * forwarder under whatever else happens to it. Usage: crowd PREFIX BACKENDS LIVE NEW_PER_S. Prints
+ * "open" when the LIVE ones are; goes on until standard input ends, lets what is under way end,
+ * asks every live connection once more, and prints its figures as one line of JSON.
  *
  * A connection's first SYN-ACK names its backend. A segment from another one, or a RST, is a moved
  * connection; if nothing of it was answered yet it counts as reset instead: to a forwarder it may
@@ -22,8 +22,8 @@
 enum {
 	PERIOD_MS = 3000, /* between a live connection's answer and its next word */
 	RTO_MS = 250,	  /* doubles up to RTO_MAX_MS */
-	RTO_MAX_MS = 1000,
-	PATIENCE_MS = 15000,
+	RTO_MAX_MS = 500,
+	PATIENCE_MS = 20000,
 	NEW_TURNS = 2,	   /* exchanges of a new connection */
 	NEW_MAX_S = 60,	   /* room for so long */
 	OPEN_PER_MS = 4,   /* live ones, at the start */
@@ -46,7 +46,8 @@ struct crowd {
 	uint32_t new_per_s;
 	struct conn *conns; /* live ones first */
 	struct lane lane;
-	struct backend backends[CROWD_BACKENDS + 1];
+	struct backend backends[CROWD_BACKENDS_MAX + 1];
+	unsigned n_backends;
 	uint32_t vip;
 	uint32_t now_ms;
 	uint32_t last_turn; /* of live ones, which wait then; UINT32_MAX: none */
@@ -225,7 +226,7 @@ static void poll_all(struct crowd *c)
 {
 	c->now_ms = (uint32_t)clock_now_ms();
 	lane_flush(&c->lane);
-	for (unsigned d = 1; d <= CROWD_BACKENDS; d++)
+	for (unsigned d = 1; d <= c->n_backends; d++)
 		backend_poll(&c->backends[d]);
 	lane_poll(&c->lane, take, c);
 	lane_flush(&c->lane);
@@ -321,12 +322,13 @@ int main(int argc, char **argv)
 	static struct crowd c = {.last_turn = UINT32_MAX, .vip = 10u << 24 | 9u << 16 | 100};
 	char netns[64];
 
-	if (argc != 4) {
-		fprintf(stderr, "usage: crowd PREFIX LIVE NEW_PER_S\n");
+	c.n_backends = argc == 5 ? (unsigned)strtoul(argv[2], NULL, 10) : 0;
+	if (c.n_backends == 0 || c.n_backends > CROWD_BACKENDS_MAX) {
+		fprintf(stderr, "usage: crowd PREFIX BACKENDS LIVE NEW_PER_S\n");
 		return EXIT_FAILURE;
 	}
-	c.n_live = (uint32_t)strtoul(argv[2], NULL, 10);
-	c.new_per_s = (uint32_t)strtoul(argv[3], NULL, 10);
+	c.n_live = (uint32_t)strtoul(argv[3], NULL, 10);
+	c.new_per_s = (uint32_t)strtoul(argv[4], NULL, 10);
 	c.n_conns = c.n_live + c.new_per_s * NEW_MAX_S;
 	c.conns = calloc(c.n_conns, sizeof(*c.conns));
 	c.rng = entropy_u64() | 1;
@@ -335,7 +337,7 @@ int main(int argc, char **argv)
 		abort();
 	snprintf(netns, sizeof(netns), "%sclient", argv[1]);
 	lane_open(&c.lane, netns);
-	for (unsigned d = 1; d <= CROWD_BACKENDS; d++) {
+	for (unsigned d = 1; d <= c.n_backends; d++) {
 		snprintf(netns, sizeof(netns), "%sb%u", argv[1], d);
 		backend_open(&c.backends[d], netns, d, c.n_conns);
 	}
@@ -345,7 +347,7 @@ int main(int argc, char **argv)
 	live_on(&c);
 	settle(&c);
 	print(&c);
-	for (unsigned d = 1; d <= CROWD_BACKENDS; d++)
+	for (unsigned d = 1; d <= c.n_backends; d++)
 		backend_close(&c.backends[d]);
 	lane_close(&c.lane);
 	free(c.conns);

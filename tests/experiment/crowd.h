@@ -6,7 +6,7 @@
 #include "tests/experiment/lane.h"
 #include "tests/experiment/segment.h"
 
-#define CROWD_BACKENDS 3u
+#define CROWD_BACKENDS_MAX 8u
 #define CROWD_PORTS 1024u /* of one client address, 10.64.x.y */
 
 /* A backend's side of a connection. Nothing else of it has to be remembered: an exchange's sequence
@@ -17,7 +17,7 @@ struct peer {
 };
 
 struct backend {
-	uint32_t id; /* 1 .. CROWD_BACKENDS */
+	uint32_t id; /* 1 .. CROWD_BACKENDS_MAX */
 	uint32_t n_conns;
 	struct peer *peers; /* by connection */
 	struct lane lane;
