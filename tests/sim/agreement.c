@@ -1,5 +1,6 @@
-/* Whatever an outage, lies or a stepped clock have left, an interval after it is over no TCP
- * connection is held for established that its DIP's backend does not have. */
+/* Whatever an outage, lies or a stepped clock have left, an interval after it is over backends and
+ * control agree: no TCP connection is held for established that its DIP's backend does not have,
+ * and each one that the backend has is known, and sent to it. */
 #include <netinet/in.h>
 #include <stdlib.h>
 
@@ -9,6 +10,12 @@
 	6000 /* whatever was under way has arrived, and no flow spoke in a report's margin */
 #define STEP_MS 25
 #define TRANSFER_MS 4000 /* a greeting, and a report's many parts, each a round trip */
+
+/* What control knew of each agent's connections when the network was whole again. */
+struct knowledge {
+	unsigned n_forgotten;
+	struct flow_meta known[BACKENDS][SIM_TUPLES];
+};
 
 static struct flow_meta known_as(const struct control *c, const struct vip_runtime *v,
 				 const struct sim_tuple *t)
@@ -28,23 +35,113 @@ static bool is_of(const struct vip_match *m, const struct sim_tuple *t)
 	       (m->port == 0 || m->port == t->dport);
 }
 
-static void check_agent(struct sim *s, const struct backend *k)
+/* The VIP and DIP that an agent speaks of, if control heeds it. */
+static bool find(const struct sim *s, const struct backend *k, struct vip_runtime **v,
+		 const struct dip_version **d)
+{
+	return k->bound && agents_find(s->box->control, k->id, v, d) &&
+	       (*v)->now->conf.affinity == AFFINITY_FLOW;
+}
+
+static void remember(struct sim *s, struct knowledge *before)
+{
+	const struct dip_version *d;
+	struct vip_runtime *v;
+
+	before->n_forgotten = s->n_forgotten;
+	for (unsigned a = 0; a < BACKENDS; a++) {
+		if (!find(s, &s->backends->list[a], &v, &d))
+			continue;
+		for (unsigned i = 0; i < s->n_tuples; i++)
+			before->known[a][i] = known_as(s->box->control, v, &s->tuples[i]);
+	}
+}
+
+/* A client's old connection may be open yet at a backend that it has left: the first to tell of its
+ * flow is heeded, and may be gone before the other tells again. */
+static bool is_elsewhere(const struct sim *s, const struct backend *k, unsigned tuple)
+{
+	for (unsigned i = 0; i < BACKENDS; i++)
+		if (&s->backends->list[i] != k && s->backends->list[i].conns[tuple].open)
+			return true;
+	return false;
+}
+
+/* A flow that was known has its time-out, which the word of an agent does not put off. */
+static bool may_have_ended(const struct vip_conf *conf, struct flow_meta was)
+{
+	uint32_t s = was.phase == FLOW_HALF_OPEN ? conf->idle_half_open_s
+		     : was.phase == FLOW_CLOSING ? conf->closing_pin_s
+						 : conf->idle_established_s;
+
+	return was.phase != FLOW_FREE && (uint32_t)box_now_ms() - was.seen_ms >= s * 1000;
+}
+
+/* An open connection of the agent's backend. */
+static void check_open(struct sim *s, const struct backend *k, unsigned tuple, struct flow_meta is,
+		       struct flow_meta was)
 {
 	struct control *c = s->box->control;
 	const struct dip_version *d;
 	struct vip_runtime *v;
+	enum lookup_reason reason;
+	struct flow_key key;
+	uint32_t dcode;
 
-	if (!k->bound || !agents_find(c, k->id, &v, &d) || v->now->conf.affinity != AFFINITY_FLOW)
+	if (!find(s, k, &v, &d))
+		return;
+	bool own = was.phase == FLOW_FREE || was.dip == d->index;
+	s->n_open_agreed += is.phase != FLOW_FREE;
+	if (own && is.phase == FLOW_FREE && !may_have_ended(&v->now->conf, was))
+		sim_wrong(s, "tuple %u is open on DIP %u, and %s does not make it known", tuple,
+			  k->dip, k->id);
+	if (is.phase == FLOW_FREE || is.dip != d->index || !v->now->view->dips[d->index].usable)
+		return;
+	const struct sim_tuple *t = &s->tuples[tuple];
+	flow_key_of(v->now->view, &t->src, htons(t->sport), htons(t->dport), t->proto, &key);
+	if (snapshot_lookup_one(c->snapshot, v->now->view, &key, &reason, &dcode) != d->index)
+		sim_wrong(s, "tuple %u is open on DIP %u, and would be sent elsewhere", tuple,
+			  k->dip);
+}
+
+static void check_agent(struct sim *s, unsigned agent, const struct knowledge *before)
+{
+	const struct backend *k = &s->backends->list[agent];
+	bool room = s->n_forgotten == before->n_forgotten;
+	const struct dip_version *d;
+	struct vip_runtime *v;
+
+	if (!find(s, k, &v, &d))
 		return;
 	s->n_agreements++;
 	for (unsigned i = 0; i < s->n_tuples; i++) {
-		const struct sim_tuple *t = &s->tuples[i];
-		if (!is_of(&v->now->conf.match, t))
+		if (!is_of(&v->now->conf.match, &s->tuples[i]))
 			continue;
-		struct flow_meta m = known_as(c, v, t);
+		struct flow_meta m = known_as(s->box->control, v, &s->tuples[i]);
+		if (k->conns[i].open && room && !is_elsewhere(s, k, i))
+			check_open(s, k, i, m, before->known[agent][i]);
 		if (!k->conns[i].open && m.phase == FLOW_ESTABLISHED && m.dip == d->index)
 			sim_wrong(s, "tuple %u is not open on DIP %u, and %s does not end it", i,
 				  k->dip, k->id);
+	}
+}
+
+/* Connections that this forwarder has never seen, as after a failure of another one. */
+static void add_strangers(struct sim *s)
+{
+	const struct dip_version *d;
+	struct vip_runtime *v;
+
+	for (unsigned a = 0; a < BACKENDS; a++) {
+		struct backend *k = &s->backends->list[a];
+		if (!find(s, k, &v, &d))
+			continue;
+		for (unsigned i = 0; i < s->n_tuples; i++)
+			if (!k->conns[i].open && !is_elsewhere(s, k, i) && sim_chance(s, 4) &&
+			    is_of(&v->now->conf.match, &s->tuples[i]) &&
+			    known_as(s->box->control, v, &s->tuples[i]).phase == FLOW_FREE)
+				k->conns[i] = (struct backend_conn){
+					.open = true, .cookie = s->backends->next_cookie++};
 	}
 }
 
@@ -73,11 +170,15 @@ static void pass(struct sim *s, unsigned ms)
 void agreement_reach(struct sim *s)
 {
 	struct backends *b = s->backends;
+	static struct knowledge before;
 
 	b->quiet = true;
+	s->box->fail_commits = 0;
 	pass(s, SILENCE_MS);
+	add_strangers(s);
+	remember(s, &before);
 	backends_restart_agents(b);
 	pass(s, longest_interval_ms(b) + TRANSFER_MS);
 	for (unsigned i = 0; i < BACKENDS && !s->fault[0]; i++)
-		check_agent(s, &b->list[i]);
+		check_agent(s, i, &before);
 }

@@ -40,7 +40,7 @@ struct outcome {
 	pid_t pid;
 	uint64_t seed, packets, steps, checks, held, moved, dropped;
 	uint64_t drops[N_DROP_REASONS];
-	unsigned reports, ended, spared, agreements, transactions;
+	unsigned reports, ended, spared, agreements, open_agreed, transactions;
 	uint64_t verdicts, switches, overrides, health_checks, dcode_checks;
 	unsigned publishes, kills, reboots, answered, refused;
 	char fault[256];
@@ -88,6 +88,7 @@ static void run(const struct options *o, uint64_t seed, struct outcome *out)
 	out->reports = s->backends->n_all_reports;
 	out->ended = s->backends->n_ended;
 	out->agreements = s->n_agreements;
+	out->open_agreed = s->n_open_agreed;
 	out->transactions = (unsigned)s->n_transactions;
 	out->spared = s->backends->n_spared;
 	out->verdicts = s->n_verdicts;
@@ -144,6 +145,7 @@ static void add(struct outcome *sum, const struct outcome *o)
 	sum->reports += o->reports;
 	sum->ended += o->ended;
 	sum->agreements += o->agreements;
+	sum->open_agreed += o->open_agreed;
 	sum->transactions += o->transactions;
 	sum->spared += o->spared;
 	sum->verdicts += o->verdicts;
@@ -179,8 +181,8 @@ static void print_sum(const struct outcome *s, uint64_t n, double seconds)
 	       (unsigned long)s->kills, (unsigned long)s->reboots, (unsigned long)s->held,
 	       (unsigned long)s->moved, (unsigned long)s->dropped, (unsigned long)s->checks);
 	printf("  %u reports of agents applied: %u ends, %u of connections that were not to end; "
-	       "agents that agreed with control in the end %u\n",
-	       s->reports, s->ended, s->spared, s->agreements);
+	       "agents that agreed with control in the end %u, about %u open connections\n",
+	       s->reports, s->ended, s->spared, s->agreements, s->open_agreed);
 	printf("  %u transactions and dry runs\n", s->transactions);
 	printf("  %lu changes of verdicts, checks turned on or off %lu times, %lu overrides; VIPs "
 	       "whose DIPs were all as they must be %lu, with the Dcodes of a time before %lu\n",

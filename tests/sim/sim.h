@@ -197,6 +197,7 @@ struct sim {
 	uint64_t n_drops[N_DROP_REASONS];
 	uint64_t n_counter_checks, n_transactions;
 	unsigned n_agreements; /* agents whose word was compared with control's */
+	unsigned n_open_agreed; /* their open connections that control knows */
 	uint64_t n_verdicts, n_switches, n_overrides, n_health_checks, n_dcode_checks;
 	bool trace; /* print what happens at once */
 	struct sim_event {
