@@ -103,6 +103,49 @@ class Flood:
         return int(self.process.stdout.read())
 
 
+class Samples(threading.Thread):
+    """What the forwarder has counted, ten times a second. All times are the crowd's: ms since boot."""
+
+    def __init__(self, lab):
+        super().__init__(daemon=True)
+        self.lab, self.stop, self.list = lab, False, []
+        self.take()
+
+    @staticmethod
+    def now_ms():
+        return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000000
+
+    def take(self):
+        asked = self.now_ms()
+        c = self.lab.consistency()
+        self.list.append((asked, self.now_ms(), c))
+
+    def run(self):
+        while not self.stop:
+            time.sleep(0.1)
+            self.take()
+
+    def end(self):
+        self.stop = True
+        self.join(30)
+        assert not self.is_alive()
+        self.take()
+
+    def most(self, name, start, end):
+        """How much a counter can have grown between two times."""
+        before = [c for _, answered, c in self.list if answered <= start][-1]
+        after = next(c for asked, _, c in self.list if asked >= end)
+        return after[name] - before[name]
+
+
+def inexplicable(resets, samples):
+    """Those of the connections reset while half-open that the flood cannot have pushed out: since their
+    SYN fewer flows have opened than the class holds, or the pool has not changed."""
+    return [(start, end, repeats) for start, end, repeats in resets
+            if samples.most("flows_opened_total", start, end) < HALF_OPEN_MAX
+            or samples.most("publishes_total", start, end) == 0]
+
+
 class Watch:
     """Changes the pool once a second, and looks."""
 
@@ -140,7 +183,9 @@ def test_flood_moves_nothing(lab):
     lib.wait_until("all are known",
                    lambda: lab.consistency()["flows_established"] >= LIVE + KERNEL)
     watch, rx_before = Watch(lab), lab.counters()["interfaces"][0]["rx_packets"]
+    samples = Samples(lab)
     kernel.start()
+    samples.start()
     flood = Flood(lab)
     next_change = time.monotonic()
     while flood.is_on():
@@ -153,6 +198,7 @@ def test_flood_moves_nothing(lab):
     sent = flood.sent()
     c = crowd.end()
     kernel.end()
+    samples.end()
     after = lab.consistency()
     report(watch, kernel, c, after, sent, got)
     # The flood was one: more than its class holds, so that it had to push something out.
@@ -162,12 +208,25 @@ def test_flood_moves_nothing(lab):
     assert (c["live"], c["live_moved"], c["live_failed"]) == (LIVE, 0, 0), c
     assert c["new_tried"] >= NEW_PER_S * FLOOD_S * 9 // 10, c
     assert (c["new_moved"], c["new_failed"]) == (0, 0), c
-    # Only what is half-open can be pushed out by the flood: a client whose ACK and first words the
-    # kernel lost in front of the worker for longer than the class holds a SYN, over a pool change.
+    # A new connection's SYN is held until as many others have come as the class holds. Only if its ACK
+    # and first words were late for that, or lost in front of the worker for so long, and the pool
+    # changed meanwhile, have they met a backend that does not know it.
+    assert len(c["resets"]) == c["new_reset"], c
+    wrong = inexplicable(c["resets"], samples)
+    unlearned = after["flows_unlearned_total"] - watch.before["flows_unlearned_total"]
+    assert len(wrong) <= unlearned, (wrong, unlearned)
     assert c["new_reset"] <= c["new_tried"] // 100, c
     assert c["new_done"] + c["new_reset"] == c["new_tried"], c
     assert watch.n_changes >= FLOOD_S * 2 // 3, watch.n_changes
     assert watch.grown() <= FLOWS * BYTES_A_FLOW, (watch.rss, FLOWS * BYTES_A_FLOW)
+
+
+def describe(resets):
+    if not resets:
+        return ""
+    ages = sorted(end - start for start, end, _ in resets)
+    return (f" ({ages[0]} to {ages[-1]} ms after their SYN, their first words sent "
+            f"{1 + min(r[2] for r in resets)} to {1 + max(r[2] for r in resets)} times)")
 
 
 def report(watch, kernel, crowd, after, sent, got):
@@ -180,8 +239,9 @@ def report(watch, kernel, crowd, after, sent, got):
           f"    {LIVE} live connections: {crowd['live_moved']} moved, {crowd['live_failed']} "
           f"failed\n"
           f"    new ones: {crowd['new_tried']} tried, {crowd['new_done']} answered, "
-          f"{crowd['new_moved']} moved, {crowd['new_reset']} reset while half-open, "
-          f"{crowd['new_failed']} failed\n"
+          f"{crowd['new_moved']} moved, {crowd['new_reset']} reset while half-open"
+          f"{describe(crowd['resets'])}, {crowd['new_failed']} failed\n"
+          f"    a SYN is held for {1000 * HALF_OPEN_MAX * FLOOD_S // max(1, got)} ms on the average\n"
           f"    {crowd['exchanges']} exchanges, the slowest {crowd['slowest_ms']} ms; "
           f"{crowd['repeats']} segments sent again\n"
           f"    kernel to nginx: {kernel.spoken} answers over {KERNEL} live connections, "

@@ -5,8 +5,9 @@
  *
  * A connection's first SYN-ACK names its backend. A segment from another one, or a RST, is a moved
  * connection; if nothing of it was answered yet it counts as reset instead: to a forwarder it may
- * be half-open, and forgotten among the flood's. Lost frames are sent again, as by any stack; what
- * took longer than PATIENCE_MS has failed. */
+ * be half-open, and forgotten among the flood's. When it opened and when it was reset is among the
+ * figures, so that whoever knows the forwarder's counters can tell whether that is what happened.
+ * Lost frames are sent again, as by any stack; what took longer than PATIENCE_MS has failed. */
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,6 +40,7 @@ struct conn {
 	uint32_t isn, peer_isn;
 	uint32_t turn;
 	uint32_t since_ms, due_ms; /* of this opening or exchange; of the next timer */
+	uint32_t n_repeats;	   /* of what it said last */
 };
 
 struct crowd {
@@ -109,6 +111,7 @@ static void begin(struct crowd *c, struct conn *k, enum conn_state state)
 	k->state = (uint8_t)state;
 	k->rto_ms = RTO_MS;
 	k->since_ms = c->now_ms;
+	k->n_repeats = 0;
 	speak(c, k);
 }
 
@@ -130,6 +133,7 @@ static void end(struct crowd *c, struct conn *k, enum conn_state state)
 	c->new_moved += !live && state == MOVED;
 	c->new_reset += !live && state == RESET;
 	c->new_failed += !live && state == FAILED;
+	k->due_ms = c->now_ms;
 	k->state = (uint8_t)state;
 }
 
@@ -206,6 +210,7 @@ static void timer(struct crowd *c, struct conn *k)
 		return;
 	}
 	c->n_repeats++;
+	k->n_repeats++;
 	k->rto_ms = (uint16_t)(2 * k->rto_ms < RTO_MAX_MS ? 2 * k->rto_ms : RTO_MAX_MS);
 	speak(c, k);
 }
@@ -305,15 +310,35 @@ static void settle(struct crowd *c)
 		pass(c);
 }
 
+/* Those that were reset: by the clock, in ms, their first SYN and their reset; how often their
+ * first words went out again before it. */
+static void print_resets(const struct crowd *c)
+{
+	uint64_t now_ms = clock_now_ms();
+	const char *comma = "";
+
+	for (uint32_t i = c->n_live; i < c->n_used; i++) {
+		const struct conn *k = &c->conns[i];
+		if (k->state != RESET)
+			continue;
+		printf("%s[%lu, %lu, %u]", comma,
+		       (unsigned long)(now_ms - ((uint32_t)now_ms - k->since_ms)),
+		       (unsigned long)(now_ms - ((uint32_t)now_ms - k->due_ms)), k->n_repeats);
+		comma = ", ";
+	}
+}
+
 static void print(const struct crowd *c)
 {
 	printf("{\"live\": %u, \"live_moved\": %u, \"live_failed\": %u, \"new_tried\": %u, "
 	       "\"new_done\": %u, \"new_moved\": %u, \"new_reset\": %u, \"new_failed\": %u, "
 	       "\"exchanges\": %lu, "
-	       "\"repeats\": %lu, \"slowest_ms\": %u}\n",
+	       "\"repeats\": %lu, \"slowest_ms\": %u, \"resets\": [",
 	       count(c, c->n_live, IDLE, IDLE), c->live_moved, c->live_failed,
 	       c->n_used - c->n_live, c->new_done, c->new_moved, c->new_reset, c->new_failed,
 	       (unsigned long)c->n_exchanges, (unsigned long)c->n_repeats, c->slowest_ms);
+	print_resets(c);
+	printf("]}\n");
 	fflush(stdout);
 }
 
