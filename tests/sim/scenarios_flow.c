@@ -400,11 +400,14 @@ void scenario_flood_of_strangers(void)
 {
 	struct scene s;
 
-	scene_open(&s, 1, 1024, VIP_TCP, NULL, 3);
+	scene_open(&s, 1, 1024, VIP_ANY, NULL, 3);
 	scene_connect(&s, 0, 200);
 	scene_shake(&s, 1, 3);
 	for (unsigned i = 2000; i < 6000; i++) {
-		world_tcp(s.w, 0, i, i % 3 ? FRAMES_ACK : FRAMES_SYN, 0);
+		if (i % 3 == 0)
+			world_udp(s.w, 0, i);
+		else
+			world_tcp(s.w, 0, i, i % 3 == 1 ? FRAMES_ACK : FRAMES_SYN, 0);
 		control_step(s.w->control);
 		if (i % 16 == 0)
 			world_advance_ms(1);
