@@ -5,7 +5,8 @@ RUN_PACKAGES := gcc make pkg-config clang llvm bpftool libc6-dev linux-libc-dev 
 	libelf-dev zlib1g-dev libmnl-dev libmicrohttpd-dev libjansson-dev libsqlite3-dev \
 	libyaml-dev libcurl4-gnutls-dev libgnutls28-dev libseccomp-dev libcap-dev iproute2 ethtool procps util-linux curl jq nginx-light
 TEST_PACKAGES := check python3 python3-yaml python3-jsonschema wrk iperf3 iputils-ping clang-format \
-	clang-tidy cppcheck libclang-rt-14-dev openssl nftables prometheus spin tcpdump groff-base python3-scapy
+	clang-tidy cppcheck libclang-rt-14-dev openssl nftables prometheus spin tcpdump groff-base python3-scapy \
+	qemu-system-x86 busybox-static cpio xz-utils
 
 BUILD ?= build
 V ?= 0
@@ -64,7 +65,7 @@ MAN := $(addprefix $(BUILD)/man/,concuryctl.1 concuryd.8 concury-agent.8)
 
 .DELETE_ON_ERROR:
 .SECONDARY: # keep the object files of programs
-.PHONY: all help man deps deps-test unit golden demo demo-clean check layers asan tsan bench lint format clean \
+.PHONY: all help man deps deps-test unit golden zerocopy-check demo demo-clean check layers asan tsan bench lint format clean \
 	unit-build bench-build sim-build sim soak experiment experiment-build asan-build tsan-build
 
 all: $(BIN) $(AGENT) $(CTL) $(MAN) ## Build concuryd, concuryctl and concury-agent (build/bin/), man pages (build/man/)
@@ -210,6 +211,9 @@ golden: ## Make the golden frames anew, by scapy: the checked-in ones must be th
 
 sim: sim-build ## Build and run the deterministic simulation and its scenarios
 	@tests/run.sh sim $(SIM)
+
+zerocopy-check: all ## Boot a newer kernel in qemu, whose NICs have zero-copy mode, and run concuryd there
+	@BUILD=$(BUILD) tests/zerocopy/run.sh
 
 soak: sim-build ## Run the simulation with new seeds until stopped
 	@$(BUILD)/sim/sim --soak
