@@ -231,20 +231,24 @@ check: deps-test ## Install what is missing, build, run all tests; last line 'N 
 layers: ## Prove that includes point down only
 	@tests/layers.sh
 
-ASAN := BUILD=build/asan OPT="-O1 -g" SANITIZE="-fsanitize=address,undefined -fno-sanitize-recover=all"
-TSAN := BUILD=build/tsan OPT="-O1 -g" SANITIZE="-fsanitize=thread"
+# Lines in reports need no more than -g1, and whole debug information takes long to write.
+ASAN := BUILD=build/asan OPT="-O1 -g1" SANITIZE="-fsanitize=address,undefined -fno-sanitize-recover=all"
+TSAN := BUILD=build/tsan OPT="-O1 -g1" SANITIZE="-fsanitize=thread"
+# Where no thread can be started ThreadSanitizer has nothing to look at.
+THREADED = threaded=$$(tests/threaded.sh $(UNIT)) && \
+	threaded=$$(echo $$threaded | sed 's,$(BUILD)/unit/,build/tsan/unit/,g')
 
 asan: ## Unit tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	@$(MAKE) --no-print-directory $(ASAN) unit
 
-tsan: ## Unit tests under ThreadSanitizer
-	@$(MAKE) --no-print-directory $(TSAN) unit
+tsan: unit-build ## Unit tests that can start threads under ThreadSanitizer
+	@$(THREADED) && $(MAKE) --no-print-directory $(TSAN) UNIT="$$threaded" unit
 
 asan-build:
 	@$(MAKE) --no-print-directory $(ASAN) unit-build
 
-tsan-build:
-	@$(MAKE) --no-print-directory $(TSAN) unit-build
+tsan-build: unit-build
+	@$(THREADED) && $(MAKE) --no-print-directory $(TSAN) UNIT="$$threaded" unit-build
 
 bench: bench-build ## Run all benches; prints tables, writes build/bench.json
 	@tests/bench/run.sh
