@@ -279,9 +279,26 @@ void operator_answers(struct sim *s)
 
 /* --- over the end of a process ------------------------------------------------------------- */
 
+static void deadlines_nearer(struct sim *s, int64_t seconds)
+{
+	for (unsigned i = 0; i < s->next_dip; i++)
+		if (s->model->dips[i].may_go_s != MODEL_NEVER)
+			s->model->dips[i].may_go_s -= seconds;
+	for (unsigned i = 0; i < SIM_VIPS; i++)
+		if (s->vips[i].may_go_s != MODEL_NEVER)
+			s->vips[i].may_go_s -= seconds;
+}
+
+/* Deadlines on disk are wall time: they are nearer now for the next process, or at once for one
+ * that may not have read them yet. */
 void operator_wall_stepped(struct sim *s, int64_t seconds)
 {
-	s->wall_stepped_s += seconds > 0 ? seconds : 0;
+	if (seconds <= 0)
+		return;
+	if (s->resync)
+		deadlines_nearer(s, seconds);
+	else
+		s->wall_stepped_s += seconds;
 }
 
 void operator_killed(struct sim *s)
@@ -291,14 +308,8 @@ void operator_killed(struct sim *s)
 	s->resync = true;
 	/* Deadlines are wall time in whole seconds on disk: each process may round them once more.
 	 */
-	int64_t less_s = s->wall_stepped_s + 2;
+	deadlines_nearer(s, s->wall_stepped_s + 2);
 	s->wall_stepped_s = 0;
-	for (unsigned i = 0; i < s->next_dip; i++)
-		if (s->model->dips[i].may_go_s != MODEL_NEVER)
-			s->model->dips[i].may_go_s -= less_s;
-	for (unsigned i = 0; i < SIM_VIPS; i++)
-		if (s->vips[i].may_go_s != MODEL_NEVER)
-			s->vips[i].may_go_s -= less_s;
 }
 
 static const struct dip_info *info_dip(const struct vip_info *info, uint16_t number)

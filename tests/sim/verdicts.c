@@ -53,6 +53,17 @@ static bool may_be_heeded(const struct sim *s, const struct sim_vip *v,
 	return conf->type != HEALTH_NONE && (all || n_up >= conf->min_up);
 }
 
+/* After a reboot, a DIP that was down comes up when the hold is over, also if its checks are turned
+ * off before. */
+static bool held_down(const struct sim *s, const struct sim_vip *v, const struct sim_health *h)
+{
+	struct control *c = s->box->control;
+	const struct vip_runtime *rt = c ? control_find_vip(c, v->id) : NULL;
+
+	return rt && rt->held && box_now_ms() < c->hold_until_ms &&
+	       (h->verdicts & bit(VERDICT_DOWN));
+}
+
 bool verdicts_may_be_down(void *ctx, uint16_t number)
 {
 	const struct sim *s = ctx;
@@ -64,7 +75,8 @@ bool verdicts_may_be_down(void *ctx, uint16_t number)
 		return true;
 	return (o & bit(OVERRIDE_NONE)) &&
 	       (h->verdicts & (bit(VERDICT_DOWN) | bit(VERDICT_UNKNOWN))) &&
-	       (may_be_heeded(s, v, &v->conf.health) || may_be_heeded(s, v, &v->health_before));
+	       (held_down(s, v, h) || may_be_heeded(s, v, &v->conf.health) ||
+		may_be_heeded(s, v, &v->health_before));
 }
 
 /* --- overrides ------------------------------------------------------------------------------ */
