@@ -34,6 +34,8 @@
 	X(reuse_leaving_index, "a DIP does not take the index of one that leaves with it")         \
 	X(agent_ends_the_next, "an agent's end is of the connection that it names, not of a later one") \
 	X(older_record_counts, "a worker's older record does not turn back a clock")                  \
+	X(trust_old_places, "what a worker told before a loss does not count for its clients after it") \
+	X(exact_by_slot, "a VIP that is not planned keeps its exact entries")                      \
 	X(redate_list, "a list that an agent sends again keeps the date of its making")             \
 	X(down_gives_up_dcodes, "a DIP that is down keeps its Dcodes")                             \
 	X(heed_below_min_up, "with fewer DIPs up than min_up all are used")                        \

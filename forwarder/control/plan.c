@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "control/internal.h"
 #include "lookup/othello_map.h"
 
@@ -90,6 +91,17 @@ static int plan_exact(struct plan *p, struct flow_ref *r)
 /* --- the view ------------------------------------------------------------------------------------
  */
 
+/* When flows were last taken from a DIP that they could use before. */
+static uint32_t loss_time(const struct vip_version *now, const struct vip_view *next)
+{
+	if (!now || !now->view)
+		return 0;
+	for (uint32_t i = 1; i < now->view->n_dips; i++)
+		if (now->view->dips[i].usable && (i >= next->n_dips || !next->dips[i].usable))
+			return (uint32_t)clock_now_ms();
+	return now->view->loss_ms;
+}
+
 static int plan_view(struct plan *p)
 {
 	struct vip_version *next = p->next;
@@ -135,6 +147,7 @@ static int plan_view(struct plan *p)
 	}
 	view->seed = p->v->seed;
 	view->refresh_ms = vip_conf_refresh_ms(&next->conf);
+	view->loss_ms = loss_time(p->v->now, view);
 	view->slot = p->v->slot;
 	view->uid = p->v->uid;
 	view->mode = (uint8_t)next->conf.mode;

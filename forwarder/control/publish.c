@@ -57,17 +57,28 @@ static uint32_t count_late(const struct flow_set *f)
 
 static uint32_t count_exact(struct control *c, struct batch *b)
 {
-	uint32_t n = 0;
+	uint32_t n = c->snapshot ? c->snapshot->n_exact : 0;
 
-	for (unsigned i = 0, left = c->n_vips; left; i++) {
-		if (!c->vips[i])
-			continue;
-		left--;
-		n += c->vips[i]->now->n_exact;
-	}
 	for (unsigned i = 0; i < b->n; i++)
 		n += b->vips[i].next->n_exact + 2 * count_late(&b->vips[i].rt->flows);
 	return n;
+}
+
+/* A VIP that stays as it is keeps its exact entries as it keeps its pins, whatever has become of
+ * their flows: one that was forgotten and then spoke again is where its entry sent it. */
+static int carry_exact(const struct snapshot *now, struct snapshot *s)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; rc == 0 && now && now->n_exact && i <= now->exact_mask; i++) {
+		const struct exact_entry *e = &now->exact[i];
+		const struct vip_view *v = s->vips[e->vip_slot];
+		if (e->dip == DIP_NONE || v != now->vips[e->vip_slot] || FAULT(exact_by_slot))
+			continue;
+		uint64_t hash = flow_key_hash(&e->key, v->seed);
+		rc = snapshot_exact_add(s, e->vip_slot, &e->key, hash, e->dip);
+	}
+	return rc;
 }
 
 static int snapshot_put_vip(struct control *c, struct snapshot *s, const struct vip_runtime *v,
@@ -89,10 +100,12 @@ static int snapshot_build(struct control *c, struct batch *b, uint32_t room, str
 		return -ENOMEM;
 	for (unsigned i = 0; rc == 0 && i < VIPS_MAX && c->n_vips; i++)
 		if (c->vips[i] && !batch_find(b, c->vips[i]))
-			rc = snapshot_put_vip(c, s, c->vips[i], c->vips[i]->now);
+			rc = snapshot_add_vip(s, c->vips[i]->now->view);
 	for (unsigned i = 0; rc == 0 && i < b->n; i++)
 		if (!b->vips[i].remove)
 			rc = snapshot_put_vip(c, s, b->vips[i].rt, b->vips[i].next);
+	if (rc == 0)
+		rc = carry_exact(c->snapshot, s);
 	if (rc == 0)
 		rc = ways_back_plan(c, b, &s->back);
 	if (rc) {

@@ -51,6 +51,7 @@ struct vip_view {
 	const struct dip_view *dips;
 	struct othello pins;     /* n_a == 0: the VIP has no pins */
 	uint32_t refresh_ms;     /* refresh interval */
+	uint32_t loss_ms;        /* low bits of clock_now_ms: flows of a DIP were sent elsewhere then */
 	uint16_t slot;           /* index in snapshot.vips, < VIPS_MAX */
 	uint16_t gue_port;       /* VIP_GUE: UDP port at the DIPs, host order */
 	uint8_t mode;            /* enum vip_mode */

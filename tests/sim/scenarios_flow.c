@@ -33,6 +33,33 @@ void scenario_late_flow_stays(void)
 	scene_close(&s);
 }
 
+/* Flows that only exact entries place are forgotten, and speak again; then another VIP is planned,
+ * but not yet theirs. */
+void scenario_exact_flow_again(void)
+{
+	struct vip_conf conf;
+	struct scene s;
+
+	vip_conf_defaults(&conf);
+	conf.idle_half_open_s = 20;
+	scene_open(&s, 1, 4096, VIP_TCP, &conf, 2);
+	late = &s;
+	s.w->on_submit = open_late;
+	scene_shake(&s, 1, 0);
+	MUST(s.w->control->snapshot->n_exact != 0, "late flows are exact");
+	control_find_vip(s.w->control, "v")->refold = false;
+	control_find_vip(s.w->control, "v")->purge_after_ms = UINT64_MAX;
+	world_advance_ms(40000);
+	control_step(s.w->control);
+	MUST(world_consistency(s.w).flows_known == 0, "they have timed out");
+	for (unsigned i = 400; i < 410; i++) /* the slots are others' now */
+		world_tcp(s.w, 0, i, FRAMES_SYN, 0);
+	scene_must_stay(&s, 500, 6);
+	world_put_vip(s.w, "other", VIP_UDP, CONTROL_CREATED);
+	scene_must_stay(&s, 500, 6);
+	scene_close(&s);
+}
+
 /* Control is away; the flow's entry was pushed out, so its ACK went by another ring than what came
  * 16 s later: FIN, and a second connection on the tuple. */
 void scenario_records_in_order(void)
@@ -210,6 +237,33 @@ void scenario_two_workers_tell(void)
 	for (unsigned i = 0; i < 50; i++)
 		MUST(client_sends(&s, 0, i, FRAMES_ACK) == s.dips[i],
 		     "a client that was heard of 45 s ago stays");
+	scene_close(&s);
+}
+
+/* A client's DIP goes down and another worker tells of its new one; then that one is down and the
+ * first is up again. What this worker told before is just seconds old. */
+void scenario_client_comes_back(void)
+{
+	struct vip_conf conf;
+	struct scene s;
+
+	vip_conf_defaults(&conf);
+	conf.affinity = AFFINITY_CLIENT;
+	scene_open(&s, 2, 4096, VIP_TCP, &conf, 2);
+	for (unsigned i = 0; i < 50; i++)
+		s.dips[i] = (uint8_t)client_sends(&s, 0, i, FRAMES_SYN);
+	world_advance_ms(1);
+	world_set_admin(s.w, "v", 1, ADMIN_DOWN);
+	for (unsigned i = 0; i < 50; i++)
+		MUST(client_sends(&s, 1, i, FRAMES_ACK) == 2, "all clients go to the other DIP");
+	world_advance_ms(1);
+	world_set_admin(s.w, "v", 1, ADMIN_UP);
+	world_set_admin(s.w, "v", 2, ADMIN_DOWN);
+	for (unsigned i = 0; i < 50; i++)
+		MUST(client_sends(&s, 0, i, FRAMES_ACK) == 1, "... and back");
+	world_set_admin(s.w, "v", 2, ADMIN_UP);
+	for (unsigned i = 0; i < 50; i++)
+		MUST(client_sends(&s, 0, i, FRAMES_ACK) == 1, "... and stay");
 	scene_close(&s);
 }
 

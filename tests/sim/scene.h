@@ -66,7 +66,9 @@ void scene_evict(struct scene *s);
 	X(23, list_sent_again, redate_list)                                                        \
 	X(24, health_flap, down_gives_up_dcodes)                                                   \
 	X(25, all_checks_fail, heed_below_min_up)                                                  \
-	X(26, verdict_over_kill, forget_verdicts)
+	X(26, verdict_over_kill, forget_verdicts)                                                  \
+	X(27, client_comes_back, trust_old_places)                                                 \
+	X(28, exact_flow_again, exact_by_slot)
 
 #define SCENARIO_PROTOTYPE(number, name, fault) void scenario_##name(void);
 SCENARIOS(SCENARIO_PROTOTYPE)

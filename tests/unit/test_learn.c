@@ -185,6 +185,7 @@ static void check_cell(const struct seen_row *row, unsigned packet, uint32_t now
 	uint64_t seq = learn.seq;
 	struct learn_record r = {0};
 
+	vip.loss_ms = before.time_ms - 1;
 	if (row->phase == SEEN_NONE) { /* another flow's entry, of the worst kind */
 		before.hash = f.hash + SEEN_ENTRIES;
 		before.dip = 3;
@@ -239,6 +240,39 @@ START_TEST(test_table_client)
 	rng_state = frames_seed();
 	vip.affinity = AFFINITY_CLIENT;
 	check_rows(rows_client, ARRAY_LEN(rows_client));
+	tear_down();
+}
+END_TEST
+
+/* Once a DIP of the VIP was lost, a client's entry from before is as good as one of another DIP:
+ * told of with the openings, whatever the packet. Flows that only one worker sees stay silent. */
+START_TEST(test_loss_of_a_dip)
+{
+	static const uint32_t starts[] = {50000, UINT32_MAX - 100, 0};
+
+	set_up(4, 4, 4);
+	for (unsigned i = 0; i < 2 * ARRAY_LEN(starts); i++) {
+		uint32_t now = starts[i / 2];
+		bool client = i % 2;
+		struct lookup f = flow(1000 + i, 3);
+		struct learn_burst b = {.now_ms = now};
+		struct learn_record r;
+
+		vip.affinity = client ? AFFINITY_CLIENT : AFFINITY_FLOW;
+		vip.loss_ms = now - 1; /* before the flow speaks */
+		ck_assert(learn_packet(&learn, &b, &f, IPPROTO_TCP, SEG_PAYLOAD));
+		ck_assert_int_eq(taken(&r), RING_REFRESH);
+		b.now_ms = now + 1;
+		ck_assert(learn_packet(&learn, &b, &f, IPPROTO_TCP, SEG_PAYLOAD));
+		ck_assert_int_eq(taken(&r), -1);
+		vip.loss_ms = now; /* in the millisecond when it spoke: after that, perhaps */
+		ck_assert(learn_packet(&learn, &b, &f, IPPROTO_TCP, SEG_PAYLOAD));
+		ck_assert_int_eq(taken(&r), client ? RING_OPENING : -1);
+		b.now_ms = now + 2;
+		ck_assert(learn_packet(&learn, &b, &f, IPPROTO_TCP, SEG_PAYLOAD));
+		ck_assert_int_eq(taken(&r), -1);
+		ck_assert_uint_eq(b.unlearned, 0);
+	}
 	tear_down();
 }
 END_TEST
@@ -489,6 +523,7 @@ int main(void)
 	tcase_set_timeout(tc, 60);
 	tcase_add_test(tc, test_table_flow);
 	tcase_add_test(tc, test_table_client);
+	tcase_add_test(tc, test_loss_of_a_dip);
 	tcase_add_test(tc, test_hash_zero);
 	tcase_add_test(tc, test_losses);
 	tcase_add_test(tc, test_against_model);
