@@ -263,7 +263,7 @@ static int park_and_swap(struct control *c, struct batch *b, uint32_t room)
 	FAULT_POINT();
 	if (rc == 0) {
 		if (!FAULT(skip_ring_drain))
-			control_drain(c, UINT64_MAX);
+			control_drain(c, UINT64_MAX); /* C3 of the park protocol: worker.c */
 		FAULT_POINT();
 		rc = veto_all(b);
 		if (rc == 0)

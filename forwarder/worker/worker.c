@@ -342,6 +342,6 @@ void workers_release(struct worker *const *w, unsigned n)
 void worker_set_snapshot(struct worker *w, const struct snapshot *s)
 {
 	assert(workers_parked(&w, 1) || FAULT(swap_unparked));
-	/* C4 (C3, the drain, is control's) */
+	/* C4 (C3, the drain, is control's: publish.c) */
 	atomic_store_explicit(&w->snapshot, s, memory_order_release);
 }

@@ -144,7 +144,7 @@ def wait_agreement(lab, backend, open_ports, what):
         lib.wait_until(what, lambda: known_ports(lab, backend) == open_ports, SOON, 0.02)
     except AssertionError as e:
         now = known_ports(lab, backend)
-        raise AssertionError(f"{e}: too many: {now - open_ports}, missing: {open_ports - now}") from None
+        raise AssertionError(f"{e}: {now - open_ports} too many, {open_ports - now} missing") from None
     print(f"    {what}: {time.monotonic() - start:.2f} s, by reports every {INTERVAL_MS / 1000} s",
           flush=True)
 
@@ -201,7 +201,8 @@ def test_an_agent_is_killed(lab):
     time.sleep(5)  # closing flows would be gone by now
     wait_flows(lab, "b1", 17, "nobody told", 1)
     AGENTS["b1"].start()
-    wait_agreement(lab, "b1", ports_of([c for c, _ in FOREVER] + live), "agreed after an agent's death")
+    wait_agreement(lab, "b1", ports_of([c for c, _ in FOREVER] + live),
+                   "agreed after an agent's death")
     AGENTS["b1"].wait_synced(after=instance)
     wait_flows(lab, "b1", 9, "the full report has ended what is not there")
     keep(live, "b1")
@@ -215,7 +216,8 @@ def test_the_forwarder_is_killed(lab):
     assert lab.stop_daemon(signal.SIGKILL) == -signal.SIGKILL
     end_past_the_forwarder(lab, "b1", ended)
     start_daemon(lab)
-    wait_agreement(lab, "b1", ports_of([c for c, _ in FOREVER] + live), "agreed after a forwarder's death")
+    wait_agreement(lab, "b1", ports_of([c for c, _ in FOREVER] + live),
+                   "agreed after a forwarder's death")
     AGENTS["b1"].wait_synced()
     wait_flows(lab, "b1", 11, "in step again")
     assert "concuryd has restarted" in AGENTS["b1"].log.read_text()

@@ -172,9 +172,38 @@ def test_series_live_as_long_as_their_objects(lab):
     assert not [s for s in metrics(lab) if 'vip="web"' in s]
 
 
+def test_a_vip_drains(lab):
+    """A VIP that is deleted goes with its last connection, and tells how far it is."""
+    lab.put_vip("late", closing_pin_s=1, drain_timeout_s=DRAIN_S,
+                idle_timeout_s={"established": 600, "half_open": 4, "closing": 2, "udp": 60})
+    lab.put_dips({b: 1 for b in NEW}, "late")
+    keep = [lib.Connection(lab, VIP4) for _ in range(12)]
+    homes = [c.get("/name").backend for c in keep]
+    a = lab.api.call("DELETE", "/v1/vips/late")
+    assert a.status == 202 and a.json["flows_remaining"] >= len(keep), a
+    for drain in (a.json["drain"], lab.api.get("/v1/vips/late")["drain"]):
+        assert drain["flows_remaining"] >= len(keep) and drain["then"] == "cut", drain
+        at = datetime.datetime.fromisoformat(drain["deadline"].replace("Z", "+00:00"))
+        left = (at - datetime.datetime.now(datetime.timezone.utc)).total_seconds()
+        assert DRAIN_S - 5 < left <= DRAIN_S + 1, (drain, left)
+    time.sleep(2)
+    assert lab.api.get("/v1/vips/late")["drain"]["oldest_age_s"] >= 1
+    assert [c.get("/name").backend for c in keep] == homes
+    for c in keep[3:]:
+        c.close()
+    lib.wait_until("three to be left",
+                   lambda: lab.api.get("/v1/vips/late")["drain"]["flows_remaining"] == 3)
+    assert [c.get("/name").backend for c in keep[:3]] == homes[:3]
+    for c in keep[:3]:
+        c.close()
+    lib.wait_until("the VIP to be gone", lambda: not lab.api.get("/v1/vips")["items"])
+    assert lab.resets_sent() == 0
+    lab.assert_consistent()
+
+
 if __name__ == "__main__":
     lib.main("rolling", [
         test_wrk_starts, test_first_is_replaced, test_second_is_replaced, test_third_is_replaced,
         test_wrk_saw_nothing, test_nothing_was_lost, test_metrics_are_prometheus,
-        test_series_live_as_long_as_their_objects,
+        test_series_live_as_long_as_their_objects, test_a_vip_drains,
     ], setup, backends=6)
