@@ -353,11 +353,13 @@ static void stream(struct client *c)
 	ssize_t n;
 	int fd = http_connect(where);
 
-	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
 	if (!http_send(fd, head, strlen(head)))
 		complain("a stream was cut");
-	for (unsigned i = 0; i < 20 && (n = recv(fd, buf, sizeof(buf), 0)) > 0; i++)
+	for (unsigned i = 0; i < 20 && (n = recv(fd, buf, sizeof(buf), 0)) > 0; i++) {
 		atomic_fetch_add(&n_streamed, (unsigned)n);
+		/* the beginning of the answer may take what any answer takes */
+		setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+	}
 	close(fd);
 }
 
