@@ -42,7 +42,7 @@ static enum parse_result quoted_flow(const uint8_t *l4, uint32_t room, uint8_t p
 	memcpy(&p->dport_be, l4, 2);
 	memcpy(&p->sport_be, l4 + 2, 2);
 	p->proto = proto;
-	p->segment = 0;
+	p->segment = SEG_UNTOLD;
 	p->kind = PACKET_ICMP_ERROR;
 	return PARSE_OK;
 }

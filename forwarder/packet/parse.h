@@ -26,6 +26,8 @@ enum parse_result {
 #define SEG_PAYLOAD 0x08
 /* What a UDP packet tells: it begins with a QUIC Initial packet, so it opens a connection. */
 #define SEG_INITIAL 0x10
+/* It tells nothing of its flow, so nothing is learned of it: an ICMP error. */
+#define SEG_UNTOLD 0x20
 
 /* How a packet belongs to the flow that its addresses and ports name. */
 enum packet_kind {
@@ -42,7 +44,7 @@ struct packet {
 	uint16_t vlan_tci_be; /* outer tag's TCI, 0 if untagged */
 	uint8_t n_vlans;
 	uint8_t proto;	 /* IPPROTO_TCP, IPPROTO_UDP: the flow's */
-	uint8_t segment; /* SEG_*; of UDP, SEG_INITIAL or 0 */
+	uint8_t segment; /* SEG_*; of UDP, SEG_INITIAL or 0; of an ICMP error, SEG_UNTOLD */
 	uint8_t kind;	 /* enum packet_kind */
 	bool is_v6;
 	uint8_t tos;	    /* IPv4 TOS or IPv6 traffic class */

@@ -152,9 +152,8 @@ static void learn(struct burst *b)
 		b->dips[i] = d;
 		if (unlikely(f->dip == DIP_NONE || !d->usable))
 			burst_end(b, i, DROP_no_dip);
-		else if (unlikely(p->kind == PACKET_ICMP_ERROR))
-			; /* nothing that its client has said */
-		else if (unlikely(!learn_packet(&b->w->learn, &lb, f, p->proto, p->segment)))
+		else if (likely(!(p->segment & SEG_UNTOLD)) &&
+			 unlikely(!learn_packet(&b->w->learn, &lb, f, p->proto, p->segment)))
 			burst_end(b, i, DROP_learn_overflow);
 		else if (unlikely(!d->resolved))
 			burst_end(b, i, DROP_no_neighbor);

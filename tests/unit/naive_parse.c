@@ -80,7 +80,7 @@ static enum parse_result naive_quote(struct reader *r, struct packet *p)
 	p->sport_be = dport_be;
 	p->dport_be = sport_be;
 	p->proto = (uint8_t)next;
-	p->segment = 0;
+	p->segment = SEG_UNTOLD;
 	p->kind = PACKET_ICMP_ERROR;
 	return PARSE_OK;
 }

@@ -440,6 +440,21 @@ START_TEST(test_icmp_error)
 }
 END_TEST
 
+/* Nor does it leave for a DIP whose way is not known. */
+START_TEST(test_icmp_error_no_neighbor)
+{
+	struct frames_spec flow = spec_to(VIP_ADDRESS, 1);
+	struct icmp_spec s = error_about(&flow);
+	struct vip_view *v = forwarding_vip(0, VIP_ADDRESS, 1);
+
+	vip_view_dips(v)[1].resolved = false;
+	set_up(v);
+	uint32_t len = icmp_frames_build(buf, &s);
+	ck_assert_int_eq(port_mem_inject(fw.port, 0, 1, buf, len), 0);
+	check_all_drop(DROP_no_neighbor, 1, 0);
+}
+END_TEST
+
 START_TEST(test_echo)
 {
 	struct icmp_spec s = {.type = 8, .no_quote = true, .quoted_len = 30};
@@ -638,6 +653,7 @@ int main(void)
 	tcase_add_test(tc, test_ipip_and_rx_counters);
 	tcase_add_test(tc, test_checksum);
 	tcase_add_loop_test(tc, test_icmp_error, 0, 12);
+	tcase_add_test(tc, test_icmp_error_no_neighbor);
 	tcase_add_test(tc, test_echo);
 	tcase_add_loop_test(tc, test_too_big_answer, 0, 9);
 	tcase_add_test(tc, test_too_big_error);
