@@ -38,6 +38,8 @@ static int field_fault(const struct persist_vip *v, const char *path, const char
 static int check_dips(const struct persist_vip *v, const char *path, struct index_set *indexes,
 		      struct error *err)
 {
+	unsigned len = 0; /* of the server IDs */
+
 	if (v->n_dips > DIPS_PER_VIP_MAX)
 		return fault(v, path, err, "too many DIPs", v->n_dips);
 	for (unsigned i = 0; i < v->n_dips; i++) {
@@ -52,6 +54,10 @@ static int check_dips(const struct persist_vip *v, const char *path, struct inde
 		    index_set_has(indexes, d->index))
 			return fault(v, path, err, "a DIP index of no DIP or of two", d->index);
 		index_set_add(indexes, d->index);
+		if (len && d->conf.server_id_len && d->conf.server_id_len != len)
+			return fault(v, path, err, "server IDs of several lengths", len);
+		if (d->conf.server_id_len)
+			len = d->conf.server_id_len;
 	}
 	return 0;
 }

@@ -97,6 +97,15 @@ static int reader_fault(const struct store_db *d, const struct reader *r, const 
 			 r->fault, sqlite3_column_name(r->row, r->fault_column));
 }
 
+static void read_server_id(struct reader *r, struct dip_conf *c)
+{
+	bool has = sqlite3_column_type(r->row, r->n) != SQLITE_NULL;
+	const char *text = read_text(r);
+
+	if (has && dip_conf_parse_server_id(c, text) < 0)
+		reader_fail(r, "a bad server ID");
+}
+
 static int read_dip(const struct store_db *d, sqlite3_stmt *row, struct persist_dip *dip,
 		    const char *vip, struct error *err)
 {
@@ -115,6 +124,7 @@ static int read_dip(const struct store_db *d, sqlite3_stmt *row, struct persist_
 	if (dip->conf.has_mac && mac_parse(mac, dip->conf.mac) < 0)
 		reader_fail(&r, "a bad MAC address");
 	dip->conf.admin_state = (enum admin_state)read_word(&r, admin_state_names);
+	read_server_id(&r, &dip->conf);
 	dip->deleting = read_int(&r, 0, 1);
 	dip->drain_deadline_s = read_int(&r, 0, INT64_MAX);
 	dip->health.verdict = (enum health_verdict)read_word(&r, health_verdict_names);
@@ -167,6 +177,8 @@ static void read_conf(struct reader *r, struct vip_conf *c)
 	c->idle_closing_s = (uint32_t)read_int(r, 0, UINT32_MAX);
 	c->idle_udp_s = (uint32_t)read_int(r, 0, UINT32_MAX);
 	c->gue_port = (uint32_t)read_int(r, 1, UINT16_MAX);
+	c->quic = (enum vip_quic)read_word(r, vip_quic_names);
+	c->quic_config_rotation = (uint32_t)read_int(r, 0, UINT32_MAX);
 }
 
 static int read_vip(const struct store_db *d, sqlite3_stmt *row, sqlite3_stmt *dips,
@@ -326,14 +338,14 @@ int store_db_load(struct store_db *d, struct persist_state *out, struct error *e
 		"SELECT vip.uid, slot, id, address, port, protocol, mode, affinity,"
 		" on_learn_overflow, drain_timeout_s, closing_pin_s,"
 		" idle_established_s, idle_half_open_s, idle_closing_s, idle_udp_s,"
-		" gue_port, deleting, drain_deadline_s,"
+		" gue_port, quic, quic_config_rotation, deleting, drain_deadline_s,"
 		" seed, pin_seed, pin_n_a, pin_n_b, dcodes, pins"
 		" FROM vip LEFT JOIN vip_lookup ON vip_uid = vip.uid ORDER BY vip.uid",
 		-1, &vips, NULL);
 	if (rc == SQLITE_OK)
 		rc = sqlite3_prepare_v2(d->db,
 					"SELECT uid, id, dip_index, address, port, weight, mac,"
-					" admin_state, deleting, drain_deadline_s,"
+					" admin_state, server_id, deleting, drain_deadline_s,"
 					" health_verdict, health_since_s, health_override,"
 					" health_override_until_s, health_override_reason"
 					" FROM dip WHERE vip_uid = ? ORDER BY uid",

@@ -17,9 +17,9 @@ static const char *const statement_sql[N_STORE_STATEMENTS] = {
 	[STORE_PUT_VIP] =
 		"INSERT INTO vip (uid, id, slot, address, port, protocol, mode, affinity,"
 		" on_learn_overflow, drain_timeout_s, closing_pin_s, idle_established_s,"
-		" idle_half_open_s, idle_closing_s, idle_udp_s, gue_port, deleting,"
-		" drain_deadline_s)"
-		" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+		" idle_half_open_s, idle_closing_s, idle_udp_s, gue_port, quic,"
+		" quic_config_rotation, deleting, drain_deadline_s)"
+		" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 		" ON CONFLICT (uid) DO UPDATE SET id = excluded.id, slot = excluded.slot,"
 		" address = excluded.address, port = excluded.port, protocol = excluded.protocol,"
 		" mode = excluded.mode, affinity = excluded.affinity,"
@@ -30,6 +30,7 @@ static const char *const statement_sql[N_STORE_STATEMENTS] = {
 		" idle_half_open_s = excluded.idle_half_open_s,"
 		" idle_closing_s = excluded.idle_closing_s, idle_udp_s = excluded.idle_udp_s,"
 		" gue_port = excluded.gue_port,"
+		" quic = excluded.quic, quic_config_rotation = excluded.quic_config_rotation,"
 		" deleting = excluded.deleting, drain_deadline_s = excluded.drain_deadline_s",
 	[STORE_PUT_LOOKUP] =
 		"INSERT INTO vip_lookup (vip_uid, seed, pin_seed, pin_n_a, pin_n_b, dcodes, pins)"
@@ -39,11 +40,11 @@ static const char *const statement_sql[N_STORE_STATEMENTS] = {
 		" pin_n_b = excluded.pin_n_b, dcodes = excluded.dcodes, pins = excluded.pins",
 	[STORE_DELETE_DIPS] = "DELETE FROM dip WHERE vip_uid = ?",
 	[STORE_PUT_DIP] =
-		"INSERT INTO dip (uid, vip_uid, id, dip_index, address, port, weight, mac, "
-		"admin_state,"
-		" deleting, drain_deadline_s, health_verdict, health_since_s, health_override,"
-		" health_override_until_s, health_override_reason)"
-		" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+		"INSERT INTO dip (uid, vip_uid, id, dip_index, address, port, weight, mac,"
+		" admin_state, server_id, deleting, drain_deadline_s, health_verdict,"
+		" health_since_s, health_override, health_override_until_s,"
+		" health_override_reason)"
+		" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
 	[STORE_PUT_HEALTH] =
 		"INSERT OR REPLACE INTO vip_health (vip_uid, " STORE_HEALTH_COLUMNS ")"
 		" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -164,6 +165,8 @@ static int put_conf(const struct store_db *d, const struct persist_vip *v)
 	bind_int(&b, c->idle_closing_s);
 	bind_int(&b, c->idle_udp_s);
 	bind_int(&b, c->gue_port);
+	bind_text(&b, vip_quic_names[c->quic]);
+	bind_int(&b, c->quic_config_rotation);
 	bind_int(&b, v->deleting);
 	bind_int(&b, v->drain_deadline_s);
 	return run(&b);
@@ -187,7 +190,7 @@ static int put_dip(const struct store_db *d, uint32_t vip_uid, const struct pers
 {
 	struct binder b = bind_begin(d, STORE_PUT_DIP);
 	char address[IP_ADDR_STRLEN];
-	char mac[MAC_STRLEN];
+	char mac[MAC_STRLEN], server_id[SERVER_ID_STRLEN];
 
 	bind_int(&b, (int64_t)dip->uid);
 	bind_int(&b, vip_uid);
@@ -198,6 +201,8 @@ static int put_dip(const struct store_db *d, uint32_t vip_uid, const struct pers
 	bind_int(&b, dip->conf.weight);
 	bind_text(&b, dip->conf.has_mac ? mac_format(dip->conf.mac, mac) : NULL);
 	bind_text(&b, admin_state_names[dip->conf.admin_state]);
+	bind_text(&b, dip->conf.server_id_len ? dip_conf_format_server_id(&dip->conf, server_id)
+					      : NULL);
 	bind_int(&b, dip->deleting);
 	bind_int(&b, dip->drain_deadline_s);
 	bind_text(&b, health_verdict_names[dip->health.verdict]);

@@ -64,6 +64,7 @@ enum ctl_exit {
 	  "only in this state")                                                                    \
 	X(LIMIT, "limit", 0, "N", "", "at most so many (100)")                                     \
 	X(PROTOCOL, "protocol", 0, "WORD", "tcp udp", "for a VIP of both: tcp or udp")             \
+	X(CID, "cid", 0, "HEX", "", "a QUIC connection ID, where the VIP's quic is server-id")     \
 	X(REASON, "reason", 0, "TEXT", "", "why, for those who look at it later")                  \
 	X(TTL, "ttl", 0, "SECONDS", "", "how long it holds")                                       \
 	X(AUTHOR, "author", 0, "NAME", "", "only what this token or user has changed")             \

@@ -12,6 +12,8 @@ const struct ctl_member ctl_vip_members[] = {
 	{"mode", "l2 ipip gue nat"},
 	{"affinity", "flow client"},
 	{"on_learn_overflow", "forward drop"},
+	{"quic", "flow server-id"},
+	{"quic_config_rotation", ""},
 	{"drain_timeout_s", ""},
 	{"closing_pin_s", ""},
 	{"idle_timeout_s.established", ""},
@@ -44,8 +46,12 @@ const struct ctl_member ctl_vip_members[] = {
 	{0},
 };
 
-const struct ctl_member ctl_dip_members[] = {
-	{"port", "null"}, {"weight", ""}, {"mac", "null"}, {"admin_state", "up down"}, {0}};
+const struct ctl_member ctl_dip_members[] = {{"port", "null"},
+					     {"weight", ""},
+					     {"mac", "null"},
+					     {"server_id", "null"},
+					     {"admin_state", "up down"},
+					     {0}};
 
 static json_t *read_value(const char *text, struct error *err)
 {
@@ -92,7 +98,8 @@ int ctl_members_read(const char *const *words, unsigned n, json_t *object, struc
 			return error_set(err, -EINVAL, "%.64s: MEMBER=VALUE is needed", words[i]);
 		*value++ = '\0';
 		error_set(err, -EINVAL, "%.64s: not a value", words[i]);
-		json_t *v = read_value(value, err);
+		bool is_text = !strcmp(name, "server_id") && strcmp(value, "null") != 0;
+		json_t *v = is_text ? json_string(value) : read_value(value, err);
 		if (!v)
 			return -EINVAL;
 		json_t *inner = descend(object, &name);

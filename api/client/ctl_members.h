@@ -15,8 +15,8 @@ extern const struct ctl_member ctl_vip_members[]; /* up to one without a name */
 extern const struct ctl_member ctl_dip_members[];
 
 /** Set in *object what the words say. "a.b=1" is {"a": {"b": 1}}. A value is JSON if it is a
- * number, true, false, null, or begins with a quote, bracket or brace; else it is a string. 0, or
- * -EINVAL with err set. */
+ * number, true, false, null, or begins with a quote, bracket or brace; else it is a string, and so is
+ * any server_id but null. 0, or -EINVAL with err set. */
 MUST_CHECK int ctl_members_read(const char *const *words, unsigned n, json_t *object,
 				struct error *err);
 

@@ -213,6 +213,7 @@ static void print_explanation(struct ctl *c, const json_t *json)
 		       {"pin", "a known flow that lives elsewhere than its hash says"},
 		       {"exact", "a known flow, just learned, that lives elsewhere"},
 		       {"reroll", "the DIP that its hash says is down"},
+		       {"server_id", "its connection ID says so"},
 		       {"none", "no DIP can be used"}};
 	const char *reason = ctl_text(json, "reason");
 	const char *dip = json_string_value(json_object_get(json, "dip"));
@@ -237,5 +238,6 @@ int ctl_explain(struct ctl *c, const struct ctl_call *call)
 	ctl_path_query(&path, "sport", call->args[2]);
 	ctl_path_query(&path, "dport", call->n_args > 3 ? call->args[3] : NULL);
 	ctl_path_query(&path, "protocol", ctl_option(call, OPT_PROTOCOL));
+	ctl_path_query(&path, "cid", ctl_option(call, OPT_CID));
 	return ctl_show(c, &path, print_explanation);
 }

@@ -50,12 +50,11 @@ static bool live_audit(void *ctx, struct audit *out)
 	return control_audit(l->control, out);
 }
 
-static void live_explain(void *ctx, const char *vip, const struct ip_addr *src, uint16_t sport,
-			 uint16_t dport, uint8_t proto, struct explanation *out)
+static void live_explain(void *ctx, const struct explain_question *q, struct explanation *out)
 {
 	struct api_live *l = ctx;
 
-	control_explain(l->control, vip, src, sport, dport, proto, out);
+	control_explain(l->control, q, out);
 }
 
 static void live_read_flows(void *ctx, const struct flow_query *q, struct flow_page *page)
@@ -139,6 +138,8 @@ static void add_worker(struct api_traffic *t, const struct worker_counters *c)
 	t->checksums_completed += counter_read(&c->checksums_completed);
 	t->echo_replies += counter_read(&c->echo_replies);
 	t->too_big_replies += counter_read(&c->too_big_replies);
+	t->quic_by_id += counter_read(&c->quic_by_id);
+	t->quic_by_flow += counter_read(&c->quic_by_flow);
 }
 
 static void live_read_traffic(void *ctx, struct api_traffic *out)

@@ -31,6 +31,8 @@ struct api_traffic {
 	uint64_t checksums_completed;
 	uint64_t echo_replies;
 	uint64_t too_big_replies;
+	uint64_t quic_by_id;
+	uint64_t quic_by_flow;
 };
 
 /** What does not change while the daemon runs. */
@@ -60,8 +62,7 @@ struct api_backend {
 	void (*free_vips)(struct vip_info *v, size_t n);
 	void (*read_consistency)(void *ctx, struct consistency *out);
 	bool (*audit)(void *ctx, struct audit *out);
-	void (*explain)(void *ctx, const char *vip, const struct ip_addr *src, uint16_t sport,
-			uint16_t dport, uint8_t proto, struct explanation *out);
+	void (*explain)(void *ctx, const struct explain_question *q, struct explanation *out);
 	/* control/flow_page.h */
 	void (*read_flows)(void *ctx, const struct flow_query *q, struct flow_page *page);
 	/* worker/trace.h, control/trace_names.h: of one trace at a time */

@@ -13,6 +13,7 @@ enum field_kind {
 	K_WORD, /* an enum */
 	K_FLAG, /* a bool that is shown as a word */
 	K_MAC,  /* has_mac and mac of a dip_conf */
+	K_SERVER_ID, /* server_id_len and server_id of a dip_conf */
 	K_TEXT,   /* an array of max + 1 bytes */
 	K_BOOL,
 	K_PORT,   /* a uint32_t; 0 is shown as null */

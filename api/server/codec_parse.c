@@ -126,6 +126,20 @@ static void parse_mac(const struct field *f, const json_t *v, const char *pointe
 	}
 }
 
+static void parse_server_id(const struct field *f, const json_t *v, const char *pointer,
+			    struct parse *p)
+{
+	struct dip_conf *conf = (struct dip_conf *)(void *)(p->info + f->offset);
+
+	if (!json_is_string(v))
+		add_type_error(p, pointer, "a string or null");
+	else if (dip_conf_parse_server_id(conf, json_string_value(v)))
+		field_errors_add(p->errors, pointer, "bad_value",
+				 "1 to 15 octets in hexadecimal such as \"2a07\", or null");
+	else
+		p->members |= f->member;
+}
+
 static void parse_text(const struct field *f, const json_t *v, const char *pointer, struct parse *p)
 {
 	size_t len = json_string_length(v);
@@ -179,6 +193,8 @@ static void set_default(const struct field *f, struct parse *p)
 			(const struct dip_conf *)(const void *)(p->defaults + f->offset);
 		to->has_mac = from->has_mac;
 		memcpy(to->mac, from->mac, sizeof(to->mac));
+	} else if (f->kind == K_SERVER_ID) {
+		((struct dip_conf *)(void *)(p->info + f->offset))->server_id_len = 0;
 	} else if (f->kind == K_TEXT) {
 		memcpy(p->info + f->offset, p->defaults + f->offset, f->max + 1u);
 	} else if (f->kind == K_OBJECT || f->kind == K_HEALTH) {
@@ -222,6 +238,8 @@ static void parse_field(const struct field *f, const json_t *v, const char *poin
 		parse_address(f, v, pointer, p);
 	} else if (f->kind == K_MAC) {
 		parse_mac(f, v, pointer, p);
+	} else if (f->kind == K_SERVER_ID) {
+		parse_server_id(f, v, pointer, p);
 	} else {
 		parse_integer(f, v, pointer, p);
 	}

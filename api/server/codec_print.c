@@ -31,6 +31,13 @@ static json_t *print_mac(const struct dip_conf *c)
 	return c->has_mac ? json_string(mac_format(c->mac, text)) : json_null();
 }
 
+static json_t *print_server_id(const struct dip_conf *c)
+{
+	char text[SERVER_ID_STRLEN];
+
+	return c->server_id_len ? json_string(dip_conf_format_server_id(c, text)) : json_null();
+}
+
 static json_t *print_address(const char *at)
 {
 	struct ip_addr a;
@@ -126,6 +133,8 @@ static json_t *print_field(const struct field *f, const char *info)
 		return print_word(f, at);
 	case K_MAC:
 		return print_mac((const struct dip_conf *)(const void *)at);
+	case K_SERVER_ID:
+		return print_server_id((const struct dip_conf *)(const void *)at);
 	case K_OBJECT:
 		return print_object(f->nested, info, false);
 	case K_HEALTH:

@@ -77,16 +77,19 @@ void counters_get(struct api_request *req, struct api_response *resp)
 	struct vip_info *vips = b->read_vips(b->ctx, NULL, true, &n);
 
 	b->read_traffic(b->ctx, &t);
-	response_json(
-		resp, 200,
-		json_pack("{s:o, s:o, s:o, s:I, s:{s:I, s:I, s:I, s:I}, s:I, s:{s:I, s:I}}",
-			  "interfaces", print_ifaces(&t), "vips", print_vips(vips, n), "drops",
-			  print_drops(&t), "rx_kernel_drops", (json_int_t)t.rx_kernel_drops,
-			  "learning", "unlearned", (json_int_t)t.unlearned, "lost_openings",
-			  (json_int_t)t.lost_openings, "lost_datagrams",
-			  (json_int_t)t.lost_datagrams, "lost_refreshes",
-			  (json_int_t)t.lost_refreshes, "checksums_completed",
-			  (json_int_t)t.checksums_completed, "answers", "echo",
-			  (json_int_t)t.echo_replies, "too_big", (json_int_t)t.too_big_replies));
+	response_json(resp, 200,
+		      json_pack("{s:o, s:o, s:o, s:I, s:{s:I, s:I, s:I, s:I}, s:I, s:{s:I, s:I}, "
+				"s:{s:I, s:I}}",
+				"interfaces", print_ifaces(&t), "vips", print_vips(vips, n),
+				"drops", print_drops(&t), "rx_kernel_drops",
+				(json_int_t)t.rx_kernel_drops, "learning", "unlearned",
+				(json_int_t)t.unlearned, "lost_openings",
+				(json_int_t)t.lost_openings, "lost_datagrams",
+				(json_int_t)t.lost_datagrams, "lost_refreshes",
+				(json_int_t)t.lost_refreshes, "checksums_completed",
+				(json_int_t)t.checksums_completed, "answers", "echo",
+				(json_int_t)t.echo_replies, "too_big",
+				(json_int_t)t.too_big_replies, "quic", "by_id",
+				(json_int_t)t.quic_by_id, "by_flow", (json_int_t)t.quic_by_flow));
 	b->free_vips(vips, n);
 }

@@ -4,14 +4,7 @@
 
 #include "api/server/problem.h"
 #include "api/server/resources.h"
-
-struct question {
-	const char *vip;
-	struct ip_addr src;
-	uint16_t sport;
-	uint16_t dport;
-	uint8_t proto; /* 0 = the VIP's own */
-};
+#include "base/hex.h"
 
 static void read_port(const struct api_request *req, const char *pointer, bool required,
 		      uint16_t *out, struct field_errors *errors)
@@ -34,9 +27,28 @@ static void read_port(const struct api_request *req, const char *pointer, bool r
 		*out = (uint16_t)n;
 }
 
+/* A connection ID decides about datagrams of a VIP that routes by it. */
+static void read_cid(const struct api_request *req, const struct vip_conf *vip,
+		     struct explain_question *q, struct field_errors *errors)
+{
+	const char *text = request_query(req, "cid");
+	int len;
+
+	if (!text)
+		return;
+	len = hex_parse(text, q->cid, sizeof(q->cid));
+	if (len < 0)
+		field_errors_add(errors, "?cid", "bad_value", "1 to 20 octets in hexadecimal");
+	else if (vip->quic != QUIC_SERVER_ID || q->proto == IPPROTO_TCP)
+		field_errors_add(errors, "?cid", "not_applicable",
+				 "only for UDP of a VIP whose quic is server-id");
+	else
+		q->cid_len = (uint8_t)len;
+}
+
 /* What the VIP, once known, asks of the question. */
 static void check_against_vip(const struct api_request *req, const struct vip_conf *vip,
-			      struct question *q, struct field_errors *errors)
+			      struct explain_question *q, struct field_errors *errors)
 {
 	const char *protocol = request_query(req, "protocol");
 
@@ -46,15 +58,14 @@ static void check_against_vip(const struct api_request *req, const struct vip_co
 	if (ip_addr_is_v4(&q->src) != ip_addr_is_v4(&vip->match.address))
 		field_errors_add(errors, "?src", "bad_value",
 				 "an address of the VIP's family is needed");
-	if (!protocol)
-		return;
-	if (!strcmp(protocol, "tcp") && vip->match.protocol != VIP_UDP)
+	if (protocol && !strcmp(protocol, "tcp") && vip->match.protocol != VIP_UDP)
 		q->proto = IPPROTO_TCP;
-	else if (!strcmp(protocol, "udp") && vip->match.protocol != VIP_TCP)
+	else if (protocol && !strcmp(protocol, "udp") && vip->match.protocol != VIP_TCP)
 		q->proto = IPPROTO_UDP;
-	else
+	else if (protocol)
 		field_errors_add(errors, "?protocol", "bad_value",
 				 "tcp or udp, as the VIP takes them");
+	read_cid(req, vip, q, errors);
 }
 
 static bool refuse(struct api_response *resp, const struct field_errors *errors)
@@ -65,7 +76,7 @@ static bool refuse(struct api_response *resp, const struct field_errors *errors)
 	return true;
 }
 
-static bool read_question(const struct api_request *req, struct question *q,
+static bool read_question(const struct api_request *req, struct explain_question *q,
 			  struct api_response *resp)
 {
 	const struct api_backend *b = &req->api->backend;
@@ -96,11 +107,11 @@ void explain_get(struct api_request *req, struct api_response *resp)
 {
 	const struct api_backend *b = &req->api->backend;
 	struct explanation e = {.found = false};
-	struct question q;
+	struct explain_question q;
 
 	if (!read_question(req, &q, resp))
 		return;
-	b->explain(b->ctx, q.vip, &q.src, q.sport, q.dport, q.proto, &e);
+	b->explain(b->ctx, &q, &e);
 	if (!e.found) {
 		problem_set(resp, 404, "the VIP '%s' takes no such packet", q.vip);
 		return;

@@ -318,6 +318,11 @@ static void print_traffic(FILE *f, const struct api_backend *b)
 	       "ICMP and ICMPv6 messages sent in the name of VIPs");
 	labelled(f, "concury_answers_total", "kind", "echo", t.echo_replies);
 	labelled(f, "concury_answers_total", "kind", "too_big", t.too_big_replies);
+	family(f, "concury_quic_packets_total", "counter",
+	       "QUIC packets with an ID of their server's: whether it, or their flow, named the "
+	       "DIP");
+	labelled(f, "concury_quic_packets_total", "by", "id", t.quic_by_id);
+	labelled(f, "concury_quic_packets_total", "by", "flow", t.quic_by_flow);
 }
 
 /* --- the page ------------------------------------------------------------------------------------

@@ -45,7 +45,7 @@ const struct route api_routes[] = {
 	{"GET", "/v1/consistency", consistency_get, NULL, ROLE_READ},
 	{"POST", "/v1/audit", audit_post, NULL, ROLE_OPERATE},
 	{"GET", "/v1/doctor", doctor_get, NULL, ROLE_READ},
-	{"GET", "/v1/explain", explain_get, "vip src sport dport protocol", ROLE_READ},
+	{"GET", "/v1/explain", explain_get, "vip src sport dport protocol cid", ROLE_READ},
 	{"GET", "/v1/events", events_get, "since kind vip", ROLE_READ},
 	{"GET", "/v1/trace", trace_get, "vip src sport dip packets seconds snap", ROLE_OPERATE},
 	{"GET", "/metrics", metrics_get, NULL, ROLE_READ},

@@ -50,6 +50,7 @@ static int boot_dips(struct control *c, struct vip_runtime *v, const struct pers
 		int rc = vip_runtime_take_index(c, v, pd->index, &d);
 		if (rc)
 			return rc;
+		v->dips[d.index].heard_ms = clock_now_ms(); /* as far as is known */
 		boot_health(v, p, &d);
 		if (!vip_version_add_dip(now, &d))
 			return -ENOMEM;

@@ -169,6 +169,20 @@ static enum control_status apply_edit(struct change *x)
 	return x->status;
 }
 
+static void check_ids(struct change *x)
+{
+	struct control_transaction *t = x->r->transaction;
+
+	for (unsigned i = 0; i < t->n_edits && change_accepted(x->r); i++) {
+		x->e = &t->edits[i];
+		memcpy(x->r->errors.prefix, x->e->pointer, sizeof(x->e->pointer));
+		x->n_faults = field_errors_count(&x->r->errors);
+		quic_ids_check_edit(x);
+		if (i % EDITS_AT_ONCE == EDITS_AT_ONCE - 1)
+			control_breathe(x->c);
+	}
+}
+
 static void apply_several(struct change *x)
 {
 	struct control_transaction *t = x->r->transaction;
@@ -180,6 +194,7 @@ static void apply_several(struct change *x)
 		if (i % EDITS_AT_ONCE == EDITS_AT_ONCE - 1)
 			control_breathe(x->c);
 	}
+	check_ids(x);
 	x->r->errors.prefix[0] = '\0';
 	if (!change_accepted(x->r))
 		return;

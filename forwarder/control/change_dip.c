@@ -52,7 +52,8 @@ static bool may_create(struct change *x, const struct vip_version *v, const stru
 		dip_conf_validate(conf, &v->conf, errors);
 	if (edit_is_faulty(x)) {
 		edit_refuse(x, CONTROL_INVALID, "the DIP is not valid");
-	} else if (address_is_taken(x, v, conf) || ways_back_collide(x, &v->conf, conf)) {
+	} else if (address_is_taken(x, v, conf) || quic_ids_clash(x, v, conf) ||
+		   ways_back_collide(x, &v->conf, conf)) {
 		return false;
 	} else if (v->n_dips >= DIPS_PER_VIP_MAX) {
 		edit_refuse_limit(x, "dips_per_vip", DIPS_PER_VIP_MAX);
@@ -114,6 +115,8 @@ static void dip_edit(struct change *x, struct vip_runtime *v)
 	}
 	if (replace && drained && address_is_taken(x, version, &conf))
 		return;
+	if (quic_ids_clash(x, version, &conf))
+		return;
 	struct batch_vip *e = batch_get(x->b, v);
 	if (!e) {
 		edit_refuse(x, CONTROL_FAILED, "out of memory");
@@ -137,6 +140,7 @@ static void dip_delete(struct change *x, struct vip_runtime *v)
 		return;
 	}
 	struct dip_version *d = vip_version_dip(e->next, x->e->dip);
+	quic_ids_listen(x->c, v, clock_now_ms());
 	if (!d->deleting) {
 		tell(x, e, &d->conf, NULL, !x->e->force && v->flows.dip_flows[d->index] != 0);
 		d->drain_deadline_ms = clock_now_ms() + e->next->conf.drain_timeout_s * 1000ull + 1;

@@ -231,6 +231,7 @@ static void vip_delete(struct change *x, struct vip_runtime *v)
 		edit_refuse(x, CONTROL_FAILED, "out of memory");
 		return;
 	}
+	quic_ids_listen(x->c, v, clock_now_ms());
 	if (!e->next->deleting) {
 		tell_dips(x, e->next, false, draining);
 		edit_tell(x, &(struct control_seen){.vip = x->e->vip,

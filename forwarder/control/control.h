@@ -228,16 +228,27 @@ void control_audit_async(struct control *c, struct audit *a);
 struct explanation {
 	bool found; /* the VIP exists and takes such a packet */
 	char dip[ID_LEN]; /* "" = none */
-	char reason[8];   /* home pin exact reroll none */
+	char reason[12];  /* home pin exact reroll server_id none */
 	uint32_t dcode;
 	uint64_t generation;
 	bool known; /* control knows the flow */
 };
 
-/** Where a packet of the VIP from src:sport would go. dport: for any-port VIPs, else ignored; proto:
- *  IPPROTO_TCP or IPPROTO_UDP, 0 = the VIP's own (tcp for any). */
-void control_explain(struct control *c, const char *vip, const struct ip_addr *src, uint16_t sport,
-		     uint16_t dport, uint8_t proto, struct explanation *out);
+#define QUIC_CID_MAX 20u
+
+/** A packet of a VIP, from src:sport. */
+struct explain_question {
+	const char *vip;
+	struct ip_addr src;
+	uint16_t sport;
+	uint16_t dport; /* for any-port VIPs, else ignored */
+	uint8_t proto;	/* IPPROTO_TCP or IPPROTO_UDP, 0 = the VIP's own (of any: udp with a cid, else tcp) */
+	uint8_t cid_len; /* 0: it has no connection ID that its server has chosen */
+	uint8_t cid[QUIC_CID_MAX];
+};
+
+/** Where it would go. Thread: any but control's; blocks. */
+void control_explain(struct control *c, const struct explain_question *q, struct explanation *out);
 
 /** What happens in control, and what others add; ends with control_free. Thread: any. */
 struct events *control_events(struct control *c);

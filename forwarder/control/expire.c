@@ -115,6 +115,7 @@ void control_expire(struct control *c, uint64_t now_ms)
 		left--;
 		for (int l = 0; l < N_FLOW_LISTS; l++)
 			expire_list(c, v, l, (uint32_t)now_ms);
+		quic_ids_listen_now_and_then(c, v, now_ms);
 		if (v->cut_scan)
 			free_cut_flows(c, v);
 	}
@@ -124,18 +125,30 @@ void control_expire(struct control *c, uint64_t now_ms)
 
 /* --- what falls due ------------------------------------------------------------------------ */
 
+/* What drains has no flow left, nor a connection that its server IDs keep without one. */
+static bool vip_is_drained(const struct vip_runtime *v, const struct vip_version *version)
+{
+	return v->flows.n == 0 && quic_ids_all_quiet(v, version);
+}
+
+static bool dip_is_drained(const struct vip_runtime *v, const struct vip_version *version,
+			   const struct dip_version *d)
+{
+	return v->flows.dip_flows[d->index] == 0 && quic_ids_quiet(v, version, d);
+}
+
 static bool vip_due(const struct vip_runtime *v, uint64_t now_ms)
 {
 	const struct vip_version *now = v->now;
 
 	if (v->refold || ((v->flows.dead_pins || v->claims) && now_ms >= v->purge_after_ms))
 		return true;
-	if (now->deleting &&
-	    (v->flows.n == 0 || (now->drain_deadline_ms && now_ms >= now->drain_deadline_ms)))
+	if (now->deleting && (vip_is_drained(v, now) ||
+			      (now->drain_deadline_ms && now_ms >= now->drain_deadline_ms)))
 		return true;
 	for (unsigned i = 0; i < now->n_dips; i++) {
 		const struct dip_version *d = &now->dips[i];
-		if (d->deleting && (v->flows.dip_flows[d->index] == 0 ||
+		if (d->deleting && (dip_is_drained(v, now, d) ||
 				    (d->drain_deadline_ms && now_ms >= d->drain_deadline_ms)))
 			return true;
 	}
@@ -145,13 +158,14 @@ static bool vip_due(const struct vip_runtime *v, uint64_t now_ms)
 /* Drained or overdue DIPs leave the next version; a drained or overdue VIP goes whole. */
 void control_take_due(struct control *c, struct batch_vip *b, uint64_t now_ms)
 {
-	const struct vip_runtime *v = b->rt;
+	struct vip_runtime *v = b->rt;
 	struct vip_version *next = b->next;
 
 	if (b->remove)
 		return;
-	if (next->deleting &&
-	    (v->flows.n == 0 || (next->drain_deadline_ms && now_ms >= next->drain_deadline_ms))) {
+	quic_ids_listen_drains(c, v, next, now_ms);
+	if (next->deleting && (vip_is_drained(v, next) ||
+			       (next->drain_deadline_ms && now_ms >= next->drain_deadline_ms))) {
 		b->remove = true;
 		b->cut = v->flows.n != 0;
 		return;
@@ -159,7 +173,7 @@ void control_take_due(struct control *c, struct batch_vip *b, uint64_t now_ms)
 	for (unsigned i = next->n_dips; i-- > 0;) {
 		struct dip_version *d = &next->dips[i];
 		bool overdue = d->drain_deadline_ms && now_ms >= d->drain_deadline_ms;
-		if (d->deleting && (overdue || v->flows.dip_flows[d->index] == 0))
+		if (d->deleting && (overdue || dip_is_drained(v, next, d)))
 			(void)batch_remove_dip(c, b, d, overdue); /* no memory: next time */
 	}
 }

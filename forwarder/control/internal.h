@@ -78,6 +78,7 @@ struct dip_runtime {
 	struct health_stats stats;
 	struct health_history *history; /* NULL until the first transition */
 	bool hop_told; /* its next hop is resolved, as the last event said */
+	uint64_t heard_packets, heard_ms; /* sent to it, and when that was seen to rise; 0 = not yet */
 };
 
 /** One VIP for life. */
@@ -99,6 +100,7 @@ struct vip_runtime {
 	uint64_t health_seq;     /* changes with the health of any of its DIPs */
 	bool claims; /* an agent told of flows that the published view would misplace */
 	uint64_t purge_after_ms; /* not before: a purge costs a plan */
+	uint64_t listened_ms;    /* when the packets of its DIPs were looked at last (quic_ids.c) */
 	uint32_t cut_pos;        /* scan for flows of DIPs that are gone: next reference to look at */
 	bool cut_scan;
 	struct oldest_flow oldest; /* while it drains */
@@ -366,6 +368,24 @@ bool ways_back_collide(struct change *x, const struct vip_conf *vip, const struc
  *  from. */
 void retired_keep(struct vip_runtime *v, const char *id, const struct dip_traffic *t);
 void retired_recall(const struct vip_runtime *v, const char *id, struct dip_runtime *d);
+
+/* quic_ids.c */
+/** The table of a version that routes by server ID, for its view. 0 or -ENOMEM. */
+MUST_CHECK int quic_ids_fill(const struct vip_version *v, struct vip_view *view);
+/** See what packets have been sent to the DIPs of a VIP that routes by server ID. */
+void quic_ids_listen(const struct control *c, struct vip_runtime *v, uint64_t now_ms);
+/** The same where something of the version drains, right before it is told whether it has. */
+void quic_ids_listen_drains(const struct control *c, struct vip_runtime *v,
+			    const struct vip_version *version, uint64_t now_ms);
+void quic_ids_listen_now_and_then(const struct control *c, struct vip_runtime *v, uint64_t now_ms);
+/** No connection is known to live on a DIP without a known flow: it has had no packet for long. */
+bool quic_ids_quiet(const struct vip_runtime *v, const struct vip_version *version,
+		    const struct dip_version *d);
+bool quic_ids_all_quiet(const struct vip_runtime *v, const struct vip_version *version);
+/** Refuse a DIP whose server ID does not go with those of the others. True if it was refused. Of several edits
+ *  the IDs are looked at when all are made, edit by edit: they may change places, or their length. */
+bool quic_ids_clash(struct change *x, const struct vip_version *v, const struct dip_conf *conf);
+void quic_ids_check_edit(struct change *x);
 
 /* next_hops.c */
 /** Fill the next-hop members of a view's DIP. */

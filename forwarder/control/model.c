@@ -10,6 +10,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "base/hex.h"
+
 #define WEEK_S (7u * 86400u)
 #define REFRESH_MAX_MS 5000u
 
@@ -21,6 +23,7 @@ const char *const vip_affinity_names[] = {
 	[AFFINITY_FLOW] = "flow", [AFFINITY_CLIENT] = "client", NULL};
 const char *const learn_overflow_names[] = {
 	[OVERFLOW_FORWARD] = "forward", [OVERFLOW_DROP] = "drop", NULL};
+const char *const vip_quic_names[] = {[QUIC_FLOW] = "flow", [QUIC_SERVER_ID] = "server-id", NULL};
 const char *const admin_state_names[] = {[ADMIN_UP] = "up", [ADMIN_DOWN] = "down", NULL};
 
 static const struct vip_number {
@@ -45,8 +48,12 @@ static const struct vip_number {
 	NUMBER(VIP_M_IDLE_CLOSING, "/idle_timeout_s/closing", idle_closing_s, 60, 1, WEEK_S, true),
 	NUMBER(VIP_M_IDLE_UDP, "/idle_timeout_s/udp", idle_udp_s, 60, 1, WEEK_S, true),
 	NUMBER(VIP_M_GUE_PORT, "/gue_port", gue_port, 6080, 1, 65535, false),
+	NUMBER(VIP_M_QUIC_CONFIG_ROTATION, "/quic_config_rotation", quic_config_rotation, 0, 0, 6,
+	       false),
 #undef NUMBER
 };
+
+_Static_assert(SERVER_ID_ROTATION_MAX == 6, "the limit above, which a document's test reads there");
 
 static uint32_t *number_of(struct vip_conf *c, const struct vip_number *n)
 {
@@ -130,6 +137,8 @@ void vip_conf_apply(struct vip_conf *c, const struct vip_edit *e, bool replace)
 		c->affinity = e->conf.affinity;
 	if (e->members & VIP_M_ON_LEARN_OVERFLOW)
 		c->on_learn_overflow = e->conf.on_learn_overflow;
+	if (e->members & VIP_M_QUIC)
+		c->quic = e->conf.quic;
 	for (size_t i = 0; i < ARRAY_LEN(vip_numbers); i++)
 		if (e->members & vip_numbers[i].member)
 			*number_of(c, &vip_numbers[i]) = number_value(&e->conf, &vip_numbers[i]);
@@ -157,6 +166,10 @@ void dip_conf_apply(struct dip_conf *c, const struct dip_edit *e, bool replace)
 		c->port = e->conf.port;
 	if (e->members & DIP_M_ADMIN_STATE)
 		c->admin_state = e->conf.admin_state;
+	if (e->members & DIP_M_SERVER_ID) {
+		c->server_id_len = e->conf.server_id_len;
+		memcpy(c->server_id, e->conf.server_id, sizeof(c->server_id));
+	}
 }
 
 struct member_name {
@@ -228,8 +241,8 @@ bool dip_conf_same_identity(const struct dip_conf *was, const struct dip_conf *n
 
 /* What is not compared here could be changed without anybody noticing: a change to the same is
  * none. */
-_Static_assert(sizeof(struct vip_conf) == sizeof(struct health_conf) + 128 &&
-		       sizeof(struct dip_conf) == 100,
+_Static_assert(sizeof(struct vip_conf) == sizeof(struct health_conf) + 136 &&
+		       sizeof(struct dip_conf) == 116,
 	       "compare a new member in vip_conf_equal or dip_conf_equal");
 
 static bool health_member_equal(const struct health_member *m, const char *x, const char *y)
@@ -262,7 +275,8 @@ bool vip_conf_equal(const struct vip_conf *x, const struct vip_conf *y)
 			return false;
 	return strcmp(x->id, y->id) == 0 && vip_match_equal(&x->match, &y->match) &&
 	       x->affinity == y->affinity && x->mode == y->mode &&
-	       x->on_learn_overflow == y->on_learn_overflow && health_equal(&x->health, &y->health);
+	       x->on_learn_overflow == y->on_learn_overflow && x->quic == y->quic &&
+	       health_equal(&x->health, &y->health);
 }
 
 bool dip_conf_equal(const struct dip_conf *x, const struct dip_conf *y)
@@ -270,7 +284,8 @@ bool dip_conf_equal(const struct dip_conf *x, const struct dip_conf *y)
 	return strcmp(x->id, y->id) == 0 && ip_addr_equal(&x->address, &y->address) &&
 	       x->port == y->port && x->weight == y->weight && x->has_mac == y->has_mac &&
 	       (!x->has_mac || memcmp(x->mac, y->mac, sizeof(x->mac)) == 0) &&
-	       x->admin_state == y->admin_state;
+	       x->admin_state == y->admin_state && x->server_id_len == y->server_id_len &&
+	       memcmp(x->server_id, y->server_id, x->server_id_len) == 0;
 }
 
 static void check_id(const char *id, struct field_errors *errors)
@@ -314,6 +329,10 @@ bool vip_conf_validate(const struct vip_conf *c, struct field_errors *errors)
 	check_word(c->mode, vip_mode_names, "/mode", errors);
 	check_word(c->affinity, vip_affinity_names, "/affinity", errors);
 	check_word(c->on_learn_overflow, learn_overflow_names, "/on_learn_overflow", errors);
+	check_word(c->quic, vip_quic_names, "/quic", errors);
+	if (c->quic == QUIC_SERVER_ID && c->match.protocol == VIP_TCP)
+		field_errors_add(errors, "/quic", "bad_value",
+				 "flow, unless the VIP's protocol is udp or any");
 	for (size_t i = 0; i < ARRAY_LEN(vip_numbers); i++) {
 		const struct vip_number *n = &vip_numbers[i];
 		uint32_t value = number_value(c, n);
@@ -370,6 +389,9 @@ bool dip_conf_validate(const struct dip_conf *c, const struct vip_conf *vip,
 	if (c->has_mac && ((c->mac[0] & 1) || memcmp(c->mac, no_mac, sizeof(no_mac)) == 0))
 		field_errors_add(errors, "/mac", "bad_value",
 				 "a unicast MAC address as 02:00:00:00:00:01, or null");
+	if (c->server_id_len > SERVER_ID_MAX)
+		field_errors_add(errors, "/server_id", "bad_value", "%s",
+				 "1 to 15 octets in hexadecimal");
 	return field_errors_count(errors) == before;
 }
 
@@ -398,4 +420,24 @@ uint32_t vip_conf_refresh_ms(const struct vip_conf *c)
 			refresh_ms = (uint32_t)quarter_ms;
 	}
 	return refresh_ms;
+}
+
+int dip_conf_parse_server_id(struct dip_conf *c, const char *text)
+{
+	uint8_t id[SERVER_ID_MAX] = {0};
+	int len = hex_parse(text, id, sizeof(id));
+
+	if (len < 0)
+		return len;
+	memcpy(c->server_id, id, sizeof(id));
+	c->server_id_len = (uint8_t)len;
+	return 0;
+}
+
+const char *dip_conf_format_server_id(const struct dip_conf *c, char buf[SERVER_ID_STRLEN])
+{
+	buf[0] = '\0';
+	for (unsigned i = 0; i < c->server_id_len && i < SERVER_ID_MAX; i++)
+		snprintf(buf + 2 * i, 3, "%02x", c->server_id[i]);
+	return buf;
 }

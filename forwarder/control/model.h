@@ -10,6 +10,7 @@
 #define WEIGHT_MAX 65535u
 
 enum admin_state { ADMIN_UP, ADMIN_DOWN };
+enum vip_quic { QUIC_FLOW, QUIC_SERVER_ID };
 
 struct vip_conf {
 	char id[ID_LEN];
@@ -17,6 +18,8 @@ struct vip_conf {
 	enum vip_affinity affinity; /* immutable after creation */
 	enum vip_mode mode;
 	enum learn_overflow on_learn_overflow;
+	enum vip_quic quic;
+	uint32_t quic_config_rotation; /* 0 .. SERVER_ID_ROTATION_MAX */
 	uint32_t drain_timeout_s;
 	uint32_t closing_pin_s;
 	uint32_t idle_established_s;
@@ -35,6 +38,8 @@ struct dip_conf {
 	bool has_mac;           /* false: from the neighbour table */
 	uint8_t mac[6];
 	enum admin_state admin_state;
+	uint8_t server_id_len; /* 0: none */
+	uint8_t server_id[SERVER_ID_MAX];
 };
 
 /* Members of an edit that a request named. */
@@ -52,6 +57,8 @@ enum vip_member {
 	VIP_M_IDLE_CLOSING = 1 << 10,
 	VIP_M_IDLE_UDP = 1 << 11,
 	VIP_M_GUE_PORT = 1 << 12,
+	VIP_M_QUIC = 1 << 13,
+	VIP_M_QUIC_CONFIG_ROTATION = 1 << 14,
 };
 
 enum dip_member {
@@ -60,6 +67,7 @@ enum dip_member {
 	DIP_M_MAC = 1 << 2,
 	DIP_M_ADMIN_STATE = 1 << 3,
 	DIP_M_PORT = 1 << 4,
+	DIP_M_SERVER_ID = 1 << 5,
 };
 
 /** A request's body: which members it named and their values. A member that was null in a merge patch
@@ -155,3 +163,11 @@ extern const char *const vip_mode_names[];     /* l2 ipip gue nat */
 extern const char *const vip_affinity_names[]; /* flow client */
 extern const char *const learn_overflow_names[]; /* forward drop */
 extern const char *const admin_state_names[];    /* up down */
+extern const char *const vip_quic_names[];       /* flow server-id */
+
+#define SERVER_ID_STRLEN (2 * SERVER_ID_MAX + 1)
+
+/** A server ID from an even number of hexadecimal digits, 2 to 30. 0 or -EINVAL. */
+MUST_CHECK int dip_conf_parse_server_id(struct dip_conf *c, const char *text);
+/** And back, in small letters; "" for none. Returns buf. */
+const char *dip_conf_format_server_id(const struct dip_conf *c, char buf[SERVER_ID_STRLEN]);

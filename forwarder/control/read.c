@@ -211,10 +211,7 @@ void control_read_capacity(struct control *c, uint64_t *flows, uint64_t *capacit
 /* --- explain ------------------------------------------------------------------------------- */
 
 struct read_explain {
-	const char *vip;
-	const struct ip_addr *src;
-	uint16_t sport, dport;
-	uint8_t proto;
+	const struct explain_question *q;
 	struct explanation *out;
 };
 
@@ -231,38 +228,57 @@ static const char *reason_word(const struct vip_runtime *v, enum lookup_reason r
 	return words[reason];
 }
 
+static uint8_t question_proto(const struct explain_question *q, const struct vip_match *m)
+{
+	if (q->proto)
+		return q->proto;
+	return m->protocol == VIP_UDP || (m->protocol == VIP_ANY && q->cid_len) ? IPPROTO_UDP
+										: IPPROTO_TCP;
+}
+
+/* The connection ID goes before the flow where it names a usable DIP. */
+static uint16_t explain_cid(const struct explain_question *q, const struct vip_view *v,
+			    uint16_t dip, struct explanation *out)
+{
+	uint16_t named =
+		q->cid_len && v->server_ids ? vip_view_dip_of_cid(v, q->cid, q->cid_len) : DIP_NONE;
+
+	if (named == DIP_NONE)
+		return dip;
+	snprintf(out->reason, sizeof(out->reason), "server_id");
+	return named;
+}
+
 static void read_explain(struct control *c, void *arg)
 {
 	struct read_explain *r = arg;
-	struct vip_runtime *v = control_find_vip(c, r->vip);
+	const struct explain_question *q = r->q;
+	struct vip_runtime *v = control_find_vip(c, q->vip);
 	struct flow_key key;
 	enum lookup_reason reason;
 
 	if (!v)
 		return;
 	const struct vip_match *m = &v->now->conf.match;
-	uint8_t proto = r->proto;
-	if (proto == 0)
-		proto = m->protocol == VIP_UDP ? IPPROTO_UDP : IPPROTO_TCP;
-	uint16_t dport = m->port ? m->port : r->dport;
-	flow_key_of(v->now->view, r->src, htons(r->sport), htons(dport), proto, &key);
+	const struct vip_view *view = v->now->view;
+	uint16_t dport = m->port ? m->port : q->dport;
+	flow_key_of(view, &q->src, htons(q->sport), htons(dport), question_proto(q, m), &key);
 	uint64_t hash = flow_key_hash(&key, v->seed);
 	struct explanation *out = r->out;
-	uint16_t dip = snapshot_lookup_one(c->snapshot, v->now->view, &key, &reason, &out->dcode);
+	uint16_t dip = snapshot_lookup_one(c->snapshot, view, &key, &reason, &out->dcode);
 	out->found = true;
 	out->generation = c->generation;
 	out->known = flow_table_find(&c->flows, &v->flows, &key, hash) != FLOW_NONE;
 	snprintf(out->reason, sizeof(out->reason), "%s", reason_word(v, reason, out->dcode, dip));
+	dip = explain_cid(q, view, dip, out);
 	for (unsigned i = 0; i < v->now->n_dips; i++)
 		if (v->now->dips[i].index == dip)
 			memcpy(out->dip, v->now->dips[i].conf.id, sizeof(out->dip));
 }
 
-void control_explain(struct control *c, const char *vip, const struct ip_addr *src, uint16_t sport,
-		     uint16_t dport, uint8_t proto, struct explanation *out)
+void control_explain(struct control *c, const struct explain_question *q, struct explanation *out)
 {
-	struct read_explain r = {
-		.vip = vip, .src = src, .sport = sport, .dport = dport, .proto = proto, .out = out};
+	struct read_explain r = {.q = q, .out = out};
 
 	*out = (struct explanation){0};
 	control_call(c, read_explain, &r);

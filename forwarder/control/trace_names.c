@@ -52,7 +52,8 @@ static void name_one(const struct control *c, struct trace_name *t)
 	static const char *const words[] = {[LOOKUP_HOME] = "home",
 					    [LOOKUP_PIN] = "pin",
 					    [LOOKUP_EXACT] = "exact",
-					    [LOOKUP_NONE] = "none"};
+					    [LOOKUP_NONE] = "none",
+					    [LOOKUP_SERVER_ID] = "server_id"};
 	const struct vip_runtime *v = find_uid(c, t->vip_uid);
 
 	t->why = words[t->reason];

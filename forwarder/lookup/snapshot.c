@@ -94,6 +94,7 @@ void vip_view_unref(struct vip_view *v)
 	if (--v->refs)
 		return;
 	othello_destroy(&v->pins);
+	server_ids_free(v->server_ids);
 	hugemem_free((void *)v->homes, home_bytes(v));
 	free((void *)v->dips);
 	free(v);
@@ -219,6 +220,7 @@ int snapshot_add_vip(struct snapshot *s, struct vip_view *v)
 	vip_view_ref(v);
 	s->vips[v->slot] = v;
 	s->n_vips++;
+	s->n_by_id += v->server_ids != NULL;
 	match_insert(s, v);
 	return 0;
 }

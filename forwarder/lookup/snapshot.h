@@ -10,6 +10,7 @@
 #include "lookup/dcode_table.h"
 #include "lookup/flow_key.h"
 #include "lookup/othello.h"
+#include "lookup/server_ids.h"
 
 #define VIPS_MAX 4096 /* VIP slots: 0 .. VIPS_MAX - 1 */
 
@@ -57,6 +58,8 @@ struct vip_view {
 	uint8_t mode;            /* enum vip_mode */
 	uint8_t affinity;        /* enum vip_affinity */
 	uint8_t on_learn_overflow; /* enum learn_overflow */
+	/* read in bursts of snapshots that have n_by_id */
+	struct server_ids *server_ids; /* whom QUIC connection IDs name; NULL = they are not looked at */
 	/* read by control */
 	uint32_t n_dcodes; /* 0 = no table: every lookup is DIP_NONE */
 	uint32_t uid; /* stable id, never reused; stands in learn records and flow slots */
@@ -86,10 +89,12 @@ struct snapshot {
 	uint64_t match_seed;
 	struct back_table *back; /* of the VIPs of mode nat; the snapshot's reference; NULL = none */
 	uint32_t n_vips;      /* VIPs in use */
+	uint32_t n_by_id;     /* of them, those with server_ids */
 	struct vip_view *vips[VIPS_MAX]; /* by slot; NULL = unused */
 };
 
-enum lookup_reason { LOOKUP_HOME, LOOKUP_PIN, LOOKUP_EXACT, LOOKUP_NONE };
+/* By a server ID only the packet path goes: the lookups below know flows alone. */
+enum lookup_reason { LOOKUP_HOME, LOOKUP_PIN, LOOKUP_EXACT, LOOKUP_NONE, LOOKUP_SERVER_ID };
 
 /** A new view with reference count 1, room for n_dcodes and n_dips (zeroed, to be filled through
  *  the const pointers' owner functions below) and empty pins. NULL without memory. */
@@ -177,6 +182,15 @@ static ALWAYS_INLINE uint16_t vip_view_lookup(const struct vip_view *v, uint64_t
 			return (uint16_t)x;
 	}
 	return (uint16_t)(home & ~HOME_HAS_PINS);
+}
+
+/** The usable DIP that a QUIC connection ID of len octets names, or DIP_NONE. v has server_ids. Thread: worker or
+ *  control. */
+static inline uint16_t vip_view_dip_of_cid(const struct vip_view *v, const uint8_t *cid, uint32_t len)
+{
+	uint16_t dip = server_ids_find(v->server_ids, cid, len);
+
+	return dip < v->n_dips && v->dips[dip].usable ? dip : DIP_NONE;
 }
 
 /** One flow of a burst: in vip, key; out hash, dip (usable, or DIP_NONE). */

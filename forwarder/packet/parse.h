@@ -26,7 +26,8 @@ enum parse_result {
 #define SEG_PAYLOAD 0x08
 /* What a UDP packet tells: it begins with a QUIC Initial packet, so it opens a connection. */
 #define SEG_INITIAL 0x10
-/* It tells nothing of its flow, so nothing is learned of it: an ICMP error. */
+/* It tells nothing of its flow, so nothing is learned of it: an ICMP error, or a packet that goes to
+ * another DIP by its connection ID. */
 #define SEG_UNTOLD 0x20
 
 /* How a packet belongs to the flow that its addresses and ports name. */

@@ -59,6 +59,8 @@ struct worker_counters {
 	_Atomic uint64_t checksums_completed;
 	_Atomic uint64_t echo_replies;	  /* sent in a VIP's name */
 	_Atomic uint64_t too_big_replies; /* so too; each besides a drop as frame_too_big */
+	_Atomic uint64_t quic_by_id;   /* packets whose connection ID named their DIP */
+	_Atomic uint64_t quic_by_flow; /* with an ID of their server that names no usable DIP */
 	_Atomic uint64_t bursts;
 	_Atomic uint64_t sleeps;
 	struct traffic_counter *dips;

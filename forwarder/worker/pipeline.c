@@ -18,6 +18,7 @@
 #include "packet/nat.h"
 #include "worker/answer.h"
 #include "worker/back.h"
+#include "worker/quic_route.h"
 
 static ALWAYS_INLINE void traffic_add(struct traffic_counter *c, uint64_t packets, uint64_t bytes)
 {
@@ -331,6 +332,8 @@ void pipeline_burst(struct worker *w, const struct snapshot *s, struct frame *fr
 	parse(&b);
 	classify(&b);
 	look_up(&b);
+	if (unlikely(s->n_by_id))
+		quic_route(&b);
 	if (trace_runs(&w->trace))
 		trace_received(&b);
 	FAULT_POINT();

@@ -98,6 +98,10 @@ void trace_in(struct trace_burst *t, unsigned i, const struct frame *f, const st
 	r->dip = DIP_NONE;
 	if (l->vip)
 		r->dip = snapshot_lookup_one(t->snapshot, l->vip, &l->key, &reason, &r->dcode);
+	if (l->vip && l->dip != r->dip) {
+		r->dip = l->dip;
+		reason = LOOKUP_SERVER_ID;
+	}
 	r->reason = (uint8_t)reason;
 	r->way = TRACE_IN;
 	r->iface = f->iface;

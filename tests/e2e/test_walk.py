@@ -25,7 +25,7 @@ NAMED = (404, 409, 412, 415, 422, 507)
 # What the names in paths and queries are. Those of a path that an operation makes are its examples'.
 WORLD = {"vip": "web", "dip": "b1", "agent": "rack1-host7", "token": "prometheus", "version": "1"}
 QUERY = {**WORLD, "address": VIP4, "src": CLIENT4, "client": CLIENT4, "to": "0",
-         "author": "uid:0", "since": "2026-01-01T00:00:00Z"}
+         "author": "uid:0", "cid": "072a0700112233", "since": "2026-01-01T00:00:00Z"}
 # Operations whose query needs more than the parameters that are required.
 ALSO = {"explain": {"vip": "other", "sport": 40000}, "trace": {"packets": 1, "seconds": 1}}
 STREAM, TRACE = "watchEvents", "trace"
@@ -172,7 +172,7 @@ def test_examples_make_the_world(lab):
     make_agent(lab, 200)
     go(lab, "postReport", 200)
     go(lab, "putConfig", 200)
-    lab.put_vip("other", port=81, protocol="any")
+    lab.put_vip("other", port=81, protocol="any", quic="server-id")
     lab.wait_up(["b1", "b2"])
     for name in ("patchVip", "patchDip"):
         for media in operations[name].bodies:

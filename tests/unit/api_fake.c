@@ -177,18 +177,13 @@ static bool audit(void *ctx, struct audit *out)
 	return !api_fake.no_audit;
 }
 
-static void explain(void *ctx, const char *vip, const struct ip_addr *src, uint16_t sport,
-		    uint16_t dport, uint8_t proto, struct explanation *out)
+static void explain(void *ctx, const struct explain_question *q, struct explanation *out)
 {
 	(void)ctx;
-	(void)vip;
-	(void)src;
-	api_fake.explained_sport = sport;
-	api_fake.explained_dport = dport;
-	api_fake.explained_proto = proto;
+	api_fake.explained = *q;
 	*out = (struct explanation){
-		.found = sport != 1, .dip = "b1", .reason = "home", .dcode = 713, .known = true};
-	if (sport == 2)
+		.found = q->sport != 1, .dip = "b1", .reason = "home", .dcode = 713, .known = true};
+	if (q->sport == 2)
 		out->dip[0] = '\0';
 }
 

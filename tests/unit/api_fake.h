@@ -29,9 +29,7 @@ struct api_fake {
 	_Atomic unsigned n_changes_together; /* the most at one time */
 	struct control_request last;
 	struct health_request health; /* the last override */
-	uint16_t explained_sport;
-	uint16_t explained_dport;
-	uint8_t explained_proto;
+	struct explain_question explained; /* its vip is gone */
 	/* the one agent, "a1", and what it sent */
 	bool agent_bound;
 	uint8_t token_hash[32];

@@ -57,6 +57,8 @@ static void random_conf(struct vip_conf *c)
 	c->idle_closing_s = 1 + model_random(100000);
 	c->idle_udp_s = 1 + model_random(100000);
 	c->gue_port = 1 + model_random(65535);
+	c->quic = c->match.protocol == VIP_TCP ? QUIC_FLOW : (enum vip_quic)model_random(2);
+	c->quic_config_rotation = model_random(SERVER_ID_ROTATION_MAX + 1);
 	random_health(&c->health, model_random);
 }
 
@@ -129,6 +131,9 @@ void model_vip_change(struct model *m, struct persist_vip *v)
 		memset(c->mac, 0, sizeof(c->mac));
 		if (c->has_mac)
 			memcpy(c->mac, (uint8_t[]){2, 0, 0, 0, 0, (uint8_t)rand()}, 6);
+		memset(c->server_id, 0, sizeof(c->server_id));
+		c->server_id_len = model_random(2) ? (uint8_t)(1 + v->uid % SERVER_ID_MAX) : 0;
+		fill_random(c->server_id, c->server_id_len);
 		v->dips[i].deleting = model_random(2);
 		v->dips[i].drain_deadline_s = model_random(1u << 30);
 	}
@@ -185,7 +190,8 @@ static bool conf_equal(const struct vip_conf *x, const struct vip_conf *y)
 {
 	return strcmp(x->id, y->id) == 0 && vip_match_equal(&x->match, &y->match) &&
 	       x->affinity == y->affinity && x->mode == y->mode &&
-	       x->on_learn_overflow == y->on_learn_overflow &&
+	       x->on_learn_overflow == y->on_learn_overflow && x->quic == y->quic &&
+	       x->quic_config_rotation == y->quic_config_rotation &&
 	       x->drain_timeout_s == y->drain_timeout_s && x->closing_pin_s == y->closing_pin_s &&
 	       x->idle_established_s == y->idle_established_s &&
 	       x->idle_half_open_s == y->idle_half_open_s &&
@@ -205,8 +211,10 @@ static bool dip_equal(const struct persist_dip *x, const struct persist_dip *y)
 	       ip_addr_equal(&x->conf.address, &y->conf.address) &&
 	       x->conf.weight == y->conf.weight && x->conf.has_mac == y->conf.has_mac &&
 	       memcmp(x->conf.mac, y->conf.mac, sizeof(x->conf.mac)) == 0 &&
-	       x->conf.admin_state == y->conf.admin_state && x->uid == y->uid &&
-	       x->index == y->index && x->deleting == y->deleting &&
+	       x->conf.admin_state == y->conf.admin_state &&
+	       x->conf.server_id_len == y->conf.server_id_len &&
+	       memcmp(x->conf.server_id, y->conf.server_id, sizeof(x->conf.server_id)) == 0 &&
+	       x->uid == y->uid && x->index == y->index && x->deleting == y->deleting &&
 	       x->drain_deadline_s == y->drain_deadline_s && health_equal(&x->health, &y->health);
 }
 

@@ -117,9 +117,11 @@ static uint8_t phase(uint32_t i)
 static unsigned goes_to(uint32_t i)
 {
 	struct agent_entry e = entry(i, false, 0);
+	const struct explain_question q = {
+		.vip = "web", .src = e.src, .sport = e.sport, .dport = 80, .proto = IPPROTO_TCP};
 	struct explanation x;
 
-	control_explain(w->control, "web", &e.src, e.sport, 80, IPPROTO_TCP, &x);
+	control_explain(w->control, &q, &x);
 	return (unsigned)atoi(x.dip + 1);
 }
 

@@ -152,6 +152,9 @@ static const struct {
 	{"GET", "/v1/explain?vip=web&src=10.9.0.1&sport=", "", NULL, 400, "65535"},
 	{"GET", "/v1/explain?vip=web&src=10.9.0.1&sport=9&protocol=udp", "", NULL, 400, "tcp or"},
 	{"GET", "/v1/explain?vip=web&src=10.9.0.1&sport=9&dport=x", "", NULL, 400, "dport"},
+	{"GET", "/v1/explain?vip=web&src=10.9.0.1&sport=9&cid=00ff", "", NULL, 400, "server-id"},
+	{"GET", "/v1/explain?vip=web&src=10.9.0.1&sport=9&cid=00f", "", NULL, 400, "hexadecimal"},
+	{"GET", "/v1/explain?vip=web&src=10.9.0.1&sport=9&cid=", "", NULL, 400, "hexadecimal"},
 	{"GET", "/v1/vips", "Origin: http://evil.example\r\n", NULL, 403, "forbidden"},
 };
 
@@ -241,9 +244,10 @@ START_TEST(requests_reach_control_as_they_are)
 
 	ask("GET", "/v1/explain?vip=web&src=10.9.0.1&sport=9&dport=8&protocol=tcp", "", NULL, &a);
 	http_answer_free(&a);
-	ck_assert_uint_eq(api_fake.explained_sport, 9);
-	ck_assert_uint_eq(api_fake.explained_dport, 8);
-	ck_assert_uint_eq(api_fake.explained_proto, IPPROTO_TCP);
+	ck_assert_uint_eq(api_fake.explained.sport, 9);
+	ck_assert_uint_eq(api_fake.explained.dport, 8);
+	ck_assert_uint_eq(api_fake.explained.proto, IPPROTO_TCP);
+	ck_assert_uint_eq(api_fake.explained.cid_len, 0);
 }
 END_TEST
 

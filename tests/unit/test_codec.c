@@ -110,6 +110,8 @@ static const struct {
 	{false, "{\"mode\": \"\"}", "/mode bad_value"},
 	{false, "{\"affinity\": \"source\"}", "/affinity bad_value"},
 	{false, "{\"on_learn_overflow\": \"queue\"}", "/on_learn_overflow bad_value"},
+	{false, "{\"quic\": \"server_id\"}", "/quic bad_value"},
+	{false, "{\"quic_config_rotation\": -1}", "/quic_config_rotation out_of_range"},
 	/* all at once: the codec's and, of the members named, the model's */
 	{true, "{\"port\": \"x\", \"protocol\": \"tcp\", \"mode\": \"l3\", \"nonsense\": 1}",
 	 "/port type, /mode bad_value, /nonsense unknown, /address required"},
@@ -160,6 +162,12 @@ static const struct {
 	{false, "{\"port\": 65536}", "/port out_of_range"},
 	{false, "{\"port\": \"http\"}", "/port type"},
 	{false, "{\"ports\": 80}", "/ports unknown"},
+	{false, "{\"server_id\": \"00ffA1\"}", ""},
+	{false, "{\"server_id\": null}", ""},
+	{false, "{\"server_id\": \"\"}", "/server_id bad_value"},
+	{false, "{\"server_id\": \"abc\"}", "/server_id bad_value"},
+	{false, "{\"server_id\": \"00112233445566778899aabbccddeeff\"}", "/server_id bad_value"},
+	{false, "{\"server_id\": 12}", "/server_id type"},
 	{false, "{\"address\": \"0.0.0.0\", \"weight\": -1, \"mac\": \"\"}",
 	 "/weight out_of_range, /mac bad_value, /address bad_value"},
 };
@@ -217,6 +225,13 @@ START_TEST(edits_name_what_was_named)
 	ck_assert_str_eq(dip_faults("{\"mac\": null}", false, &d), "");
 	ck_assert_uint_eq(d.members, DIP_M_MAC);
 	ck_assert(!d.conf.has_mac);
+	ck_assert_str_eq(dip_faults("{\"server_id\": \"2a07\"}", false, &d), "");
+	ck_assert_uint_eq(d.members, DIP_M_SERVER_ID);
+	ck_assert_uint_eq(d.conf.server_id_len, 2);
+	ck_assert_uint_eq(d.conf.server_id[1], 7);
+	ck_assert_str_eq(dip_faults("{\"server_id\": null}", false, &d), "");
+	ck_assert_uint_eq(d.members, DIP_M_SERVER_ID);
+	ck_assert_uint_eq(d.conf.server_id_len, 0);
 }
 END_TEST
 
@@ -269,6 +284,8 @@ static void random_vip(struct vip_info *v)
 	v->conf.mode = (enum vip_mode)rnd(3);
 	v->conf.affinity = (enum vip_affinity)rnd(2);
 	v->conf.on_learn_overflow = (enum learn_overflow)rnd(2);
+	v->conf.quic = (enum vip_quic)(v->conf.match.protocol == VIP_TCP ? 0 : rnd(2));
+	v->conf.quic_config_rotation = rnd(SERVER_ID_ROTATION_MAX + 1);
 	v->conf.drain_timeout_s = rnd(100000);
 	v->conf.closing_pin_s = rnd(3600);
 	v->conf.idle_established_s = 1 + rnd(100000);
@@ -319,6 +336,9 @@ START_TEST(what_was_printed_of_a_dip_can_be_put_back)
 		d.conf.has_mac = rnd(2);
 		for (int i = 0; d.conf.has_mac && i < 6; i++)
 			d.conf.mac[i] = (uint8_t)(rnd(127) * 2 + 2);
+		d.conf.server_id_len = (uint8_t)rnd(SERVER_ID_MAX + 1);
+		for (unsigned i = 0; i < d.conf.server_id_len; i++)
+			d.conf.server_id[i] = (uint8_t)rnd(256);
 		d.state = (enum dip_state)rnd(4);
 		d.dcodes = rnd(65536);
 		json_t *text = codec_print_dip(&d);
@@ -341,15 +361,18 @@ START_TEST(prints_the_documented_members)
 					  "mode",
 					  "affinity",
 					  "on_learn_overflow",
+					  "quic",
+					  "quic_config_rotation",
 					  "drain_timeout_s",
 					  "closing_pin_s",
 					  "idle_timeout_s",
 					  "gue_port",
 					  "health"};
 	static const char *const dip[] = {
-		"id",	  "address",	    "weight",	   "mac",   "admin_state",	"state",
-		"dcodes", "flows",	    "packets",	   "bytes", "effective_weight", "health",
-		"port",	  "return_packets", "return_bytes"};
+		"id",	       "address",	 "weight",	     "mac",
+		"admin_state", "state",		 "dcodes",	     "flows",
+		"packets",     "bytes",		 "effective_weight", "health",
+		"port",	       "return_packets", "return_bytes",     "server_id"};
 	struct vip_info v;
 	struct dip_info d = {.conf = {.id = "b1", .address = random_address()}, .state = DIP_UP};
 

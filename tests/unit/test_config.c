@@ -204,11 +204,11 @@ static json_t *random_config(struct prng *rng)
 			snprintf(address, sizeof(address), "10.9.1.%u", d + 1);
 			if (prng_below(rng, 2))
 				json_array_append_new(
-					dips,
-					json_pack("{s:s, s:s, s:n, s:i, s:n, s:s}", "id", id,
-						  "address", address, "port", "weight",
-						  (int)prng_below(rng, 3), "mac", "admin_state",
-						  prng_below(rng, 4) ? "up" : "down"));
+					dips, json_pack("{s:s, s:s, s:n, s:i, s:n, s:n, s:s}", "id",
+							id, "address", address, "port", "weight",
+							(int)prng_below(rng, 3), "mac", "server_id",
+							"admin_state",
+							prng_below(rng, 4) ? "up" : "down"));
 		}
 		char id[8];
 		snprintf(id, sizeof(id), "v%u", v);

@@ -260,6 +260,8 @@ START_TEST(member_values)
 		{{"weight=2"}, "{\"weight\":2}"},
 		{{"weight=-2"}, "{\"weight\":-2}"},
 		{{"mac=null", "a=true", "b=false"}, "{\"a\":true,\"b\":false,\"mac\":null}"},
+		{{"server_id=07"}, "{\"server_id\":\"07\"}"},
+		{{"server_id=null"}, "{\"server_id\":null}"},
 		{{"mac=02:00:00:00:00:01"}, "{\"mac\":\"02:00:00:00:00:01\"}"},
 		{{"a=10.0.0.1"}, "{\"a\":\"10.0.0.1\"}"},
 		{{"a="}, "{\"a\":\"\"}"},

@@ -8,7 +8,7 @@
 
 /* The first half of SHA-256 of
  * dip{"id":"b1","address":"10.9.0.11","weight":1,"mac":null,"admin_state":"up"}+ and a new line. */
-#define DIP_TAG "\"7efa9a36fa995412ddb940c7ccf007a5\""
+#define DIP_TAG "\"901c4d4feb588229a4b373b497c304c0\""
 
 static struct vip_conf web(void)
 {
@@ -34,7 +34,7 @@ static struct dip_conf b1(void)
 /* Members at random; twice the same chance makes them differ from what they were. */
 static void shake_vip(struct vip_conf *c, struct prng *rng)
 {
-	switch (prng_below(rng, 8)) {
+	switch (prng_below(rng, 10)) {
 	case 0:
 		c->match.port = (uint16_t)(80 + prng_below(rng, 2));
 		break;
@@ -56,6 +56,12 @@ static void shake_vip(struct vip_conf *c, struct prng *rng)
 	case 6:
 		c->idle_udp_s = 1 + prng_below(rng, 2);
 		break;
+	case 7:
+		c->quic = (enum vip_quic)prng_below(rng, 2);
+		break;
+	case 8:
+		c->quic_config_rotation = prng_below(rng, 2);
+		break;
 	default:
 		c->match.address.b[15] = (uint8_t)(1 + prng_below(rng, 2));
 	}
@@ -63,7 +69,7 @@ static void shake_vip(struct vip_conf *c, struct prng *rng)
 
 static void shake_dip(struct dip_conf *c, struct prng *rng)
 {
-	switch (prng_below(rng, 4)) {
+	switch (prng_below(rng, 5)) {
 	case 0:
 		c->weight = prng_below(rng, 3);
 		break;
@@ -74,6 +80,12 @@ static void shake_dip(struct dip_conf *c, struct prng *rng)
 		break;
 	case 2:
 		c->admin_state = (enum admin_state)prng_below(rng, 2);
+		break;
+	case 3:
+		c->server_id_len = (uint8_t)prng_below(rng, 3);
+		memset(c->server_id, 0, sizeof(c->server_id));
+		for (unsigned i = 0; i < c->server_id_len; i++)
+			c->server_id[i] = (uint8_t)prng_below(rng, 2);
 		break;
 	default:
 		c->address.b[15] = (uint8_t)(1 + prng_below(rng, 2));

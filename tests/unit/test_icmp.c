@@ -65,7 +65,7 @@ START_TEST(test_flow)
 		ck_assert_uint_eq(ntohs(p.sport_be), s.quoted.dport);
 		ck_assert_uint_eq(ntohs(p.dport_be), s.quoted.sport);
 		ck_assert_uint_eq(p.proto, s.quoted.proto ? s.quoted.proto : IPPROTO_TCP);
-		ck_assert_uint_eq(p.segment, 0);
+		ck_assert_uint_eq(p.segment, SEG_UNTOLD); /* it is not the flow's own packet */
 		ck_assert_uint_eq(buf[p.l4_offset], s.type);
 		n++;
 	}

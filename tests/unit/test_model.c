@@ -1,6 +1,7 @@
 /* The desired state: defaults, edits against a member-by-member oracle, every limit from both
  * sides, and matches against all packets of a small world. */
 #include <check.h>
+#include <errno.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -181,8 +182,19 @@ START_TEST(test_vip_faults)
 	c.on_learn_overflow = (enum learn_overflow)2;
 	check_vip_fault(&c, "/on_learn_overflow", "bad_value", "one of forward, drop");
 	c = good_vip();
+	c.quic = (enum vip_quic)2;
+	check_vip_fault(&c, "/quic", "bad_value", "one of flow, server-id");
+	c = good_vip();
+	c.match.protocol = VIP_TCP;
+	c.quic = QUIC_SERVER_ID;
+	check_vip_fault(&c, "/quic", "bad_value", "flow, unless");
+	c = good_vip();
 	strcpy(c.id, "Web");
 	check_vip_fault(&c, "/id", "bad_value", "1 to 63");
+	c = good_vip();
+	c.quic = QUIC_SERVER_ID;
+	for (c.match.protocol = VIP_UDP; c.match.protocol <= VIP_ANY; c.match.protocol++)
+		ck_assert(vip_conf_validate(&c, &(struct field_errors){0}));
 	c = good_vip();
 	c.match.port = 0; /* any */
 	struct field_errors e = {0};
@@ -237,9 +249,47 @@ START_TEST(test_dip_faults)
 	c.admin_state = (enum admin_state)2;
 	check_dip_fault(&c, &l2, "/admin_state", "bad_value", "one of up, down");
 	c = good_dip();
+	c.server_id_len = SERVER_ID_MAX;
+	ck_assert(dip_conf_validate(&c, &l2, &e));
+	c.server_id_len = SERVER_ID_MAX + 1;
+	check_dip_fault(&c, &l2, "/server_id", "bad_value", "1 to 15 octets");
+	c = good_dip();
 	c.id[0] = '\0';
 	check_dip_fault(&c, &l2, "/id", "bad_value", "1 to 63");
 	ck_assert_uint_eq(e.n, 0);
+}
+END_TEST
+
+START_TEST(test_server_id_text)
+{
+	static const char *const bad[] = {
+		"",	   "1",	  "123", "0x12", "1g",
+		"g1",	   " 12", "12 ", "-1",	 "00112233445566778899aabbccddeeff",
+		"\xc3\xa9"};
+	char text[SERVER_ID_STRLEN], back[SERVER_ID_STRLEN];
+
+	for (unsigned round = 0; round < 3000; round++) {
+		struct dip_conf c = good_dip(), was = c;
+		was.server_id_len = (uint8_t)(1 + rand() % SERVER_ID_MAX);
+		for (unsigned i = 0; i < was.server_id_len; i++)
+			was.server_id[i] = (uint8_t)rand();
+		dip_conf_format_server_id(&was, text);
+		ck_assert_uint_eq(strlen(text), 2u * was.server_id_len);
+		for (char *p = text; round % 2 && *p; p++)
+			*p = (char)(*p >= 'a' ? *p - 'a' + 'A' : *p);
+		ck_assert_int_eq(dip_conf_parse_server_id(&c, text), 0);
+		ck_assert(dip_conf_equal(&c, &was));
+		ck_assert_mem_eq(c.server_id, was.server_id, sizeof(c.server_id));
+		dip_conf_format_server_id(&c, back);
+		ck_assert_int_eq(strcasecmp(back, text), 0);
+	}
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+		struct dip_conf c = good_dip(), was = c;
+		ck_assert_int_eq(dip_conf_parse_server_id(&c, bad[i]), -EINVAL);
+		ck_assert_mem_eq(&c, &was, sizeof(c));
+	}
+	struct dip_conf none = good_dip();
+	ck_assert_str_eq(dip_conf_format_server_id(&none, text), "");
 }
 END_TEST
 
@@ -251,12 +301,12 @@ START_TEST(test_all_faults_are_told)
 	memset(&c, 0xff, sizeof(c));
 	c.id[0] = '\0';
 	ck_assert(!vip_conf_validate(&c, &e));
-	ck_assert_uint_eq(e.n, 14); /* each member but port */
+	ck_assert_uint_eq(e.n, 16); /* each member but port */
 	for (unsigned i = e.n; i < 2 * FIELD_ERRORS_MAX; i++)
 		field_errors_add(&e, "/x", "y", "%u", i);
 	ck_assert_uint_eq(e.n, FIELD_ERRORS_MAX);
-	ck_assert_str_eq(e.list[13].pointer, "/health/type");
-	ck_assert_str_eq(e.list[14].detail, "14");
+	ck_assert_str_eq(e.list[15].pointer, "/health/type");
+	ck_assert_str_eq(e.list[16].detail, "16");
 	ck_assert_str_eq(e.list[FIELD_ERRORS_MAX - 1].detail, "63");
 	ck_assert_uint_eq(e.n_more, FIELD_ERRORS_MAX);
 
@@ -293,6 +343,8 @@ static struct vip_conf random_vip(void)
 	c.idle_closing_s = (uint32_t)rand();
 	c.idle_udp_s = (uint32_t)rand();
 	c.gue_port = (uint32_t)rand();
+	c.quic = (enum vip_quic)(rand() % 2);
+	c.quic_config_rotation = (uint32_t)rand();
 	return c;
 }
 
@@ -300,7 +352,7 @@ START_TEST(test_vip_edits)
 {
 	for (int i = 0; i < 3000; i++) {
 		struct vip_conf was = random_vip(), now = was, base;
-		struct vip_edit e = {.members = (uint32_t)rand() & 0x1fff, .conf = random_vip()};
+		struct vip_edit e = {.members = (uint32_t)rand() & 0x7fff, .conf = random_vip()};
 		bool replace = rand() % 2;
 
 		base = was;
@@ -327,6 +379,9 @@ START_TEST(test_vip_edits)
 		ck_assert_uint_eq(now.idle_closing_s, TAKEN(VIP_M_IDLE_CLOSING)->idle_closing_s);
 		ck_assert_uint_eq(now.idle_udp_s, TAKEN(VIP_M_IDLE_UDP)->idle_udp_s);
 		ck_assert_uint_eq(now.gue_port, TAKEN(VIP_M_GUE_PORT)->gue_port);
+		ck_assert_uint_eq(now.quic, TAKEN(VIP_M_QUIC)->quic);
+		ck_assert_uint_eq(now.quic_config_rotation,
+				  TAKEN(VIP_M_QUIC_CONFIG_ROTATION)->quic_config_rotation);
 #undef TAKEN
 		struct field_errors errors = {0};
 		unsigned differ = !ip_addr_equal(&was.match.address, &now.match.address) +
@@ -352,6 +407,8 @@ static struct dip_conf random_dip(void)
 	c.has_mac = rand() % 2;
 	c.mac[5] = (uint8_t)rand();
 	c.admin_state = (enum admin_state)(rand() % 2);
+	c.server_id_len = (uint8_t)(rand() % (SERVER_ID_MAX + 1));
+	c.server_id[0] = (uint8_t)rand();
 	return c;
 }
 
@@ -359,7 +416,7 @@ START_TEST(test_dip_edits)
 {
 	for (int i = 0; i < 3000; i++) {
 		struct dip_conf was = random_dip(), now = was, base = was;
-		struct dip_edit e = {.members = (uint32_t)rand() & 0xf, .conf = random_dip()};
+		struct dip_edit e = {.members = (uint32_t)rand() & 0x3f, .conf = random_dip()};
 		bool replace = rand() % 2;
 
 		if (replace)
@@ -372,6 +429,8 @@ START_TEST(test_dip_edits)
 		ck_assert_uint_eq(now.has_mac, TAKEN(DIP_M_MAC)->has_mac);
 		ck_assert_mem_eq(now.mac, TAKEN(DIP_M_MAC)->mac, 6);
 		ck_assert_uint_eq(now.admin_state, TAKEN(DIP_M_ADMIN_STATE)->admin_state);
+		ck_assert_uint_eq(now.server_id_len, TAKEN(DIP_M_SERVER_ID)->server_id_len);
+		ck_assert_mem_eq(now.server_id, TAKEN(DIP_M_SERVER_ID)->server_id, SERVER_ID_MAX);
 #undef TAKEN
 		struct field_errors errors = {0};
 		bool same = ip_addr_equal(&was.address, &now.address);
@@ -482,6 +541,7 @@ int main(void)
 	tcase_add_test(tc, test_vip_faults);
 	tcase_add_test(tc, test_dip_faults);
 	tcase_add_test(tc, test_mixed_families);
+	tcase_add_test(tc, test_server_id_text);
 	tcase_add_test(tc, test_all_faults_are_told);
 	tcase_add_test(tc, test_vip_edits);
 	tcase_add_test(tc, test_dip_edits);
