@@ -6,7 +6,7 @@ RUN_PACKAGES := gcc make pkg-config clang llvm bpftool libc6-dev linux-libc-dev 
 	libyaml-dev libcurl4-gnutls-dev libgnutls28-dev libseccomp-dev libcap-dev iproute2 ethtool procps util-linux curl jq nginx-light
 TEST_PACKAGES := check python3 python3-yaml python3-jsonschema wrk iperf3 iputils-ping clang-format \
 	clang-tidy cppcheck libclang-rt-14-dev openssl nftables prometheus spin tcpdump groff-base python3-scapy \
-	qemu-system-x86 busybox-static cpio xz-utils
+	qemu-system-x86 busybox-static cpio xz-utils libngtcp2-dev libngtcp2-crypto-gnutls-dev
 
 BUILD ?= build
 V ?= 0
@@ -54,6 +54,7 @@ LIB := $(BUILD)/libconcury.a
 SUPPORT := $(BUILD)/libtest.a
 SKEL := $(patsubst forwarder/io/%.bpf.c,$(BUILD)/gen/%.skel.h,$(BPF_SRC))
 TEST_BPF := $(patsubst %.bpf.c,$(BUILD)/%.bpf.o,$(TEST_BPF_SRC))
+QUIC_PEERS := $(addprefix $(BUILD)/tests/e2e/quic/,client server)
 UNIT := $(patsubst tests/unit/%.c,$(BUILD)/unit/%,$(UNIT_SRC))
 BENCH := $(patsubst tests/bench/%.c,$(BUILD)/bench/%,$(BENCH_SRC))
 EXPERIMENT_PROGRAMS := simulated wire flood crowd
@@ -175,6 +176,11 @@ $(EXPERIMENT): $(BUILD)/experiment/%: $(call obj,$(EXPERIMENT_SRC)) $(SUPPORT) $
 	$(Q)$(CC) $(LDFLAGS) -fno-lto -o $@ $(call obj,tests/experiment/$*.c) \
 		$(call obj,$(filter-out $(EXPERIMENT_PROGRAMS:%=tests/experiment/%.c),$(EXPERIMENT_SRC))) $(SUPPORT) $(LIB) $(LDLIBS)
 
+$(QUIC_PEERS): $(BUILD)/tests/e2e/quic/%: $(BUILD)/obj/tests/e2e/quic/%.o $(BUILD)/obj/tests/e2e/quic/peer.o
+	$(call say,LD,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(LDFLAGS) -fno-lto -o $@ $^ -lngtcp2_crypto_gnutls -lngtcp2 -lgnutls
+
 # Not compiled for link-time optimization: the linker must see each call that it wraps.
 $(BUILD)/sim-obj/%.o: %.c
 	$(call say,CC,$<)
@@ -195,7 +201,7 @@ $(BUILD)/sim/%: $(BUILD)/sim-obj/tests/sim/%.o $(BUILD)/sim/libsim.a
 
 unit-build: $(UNIT)
 sim-build: $(SIM)
-bench-build: $(BENCH) $(TEST_BPF)
+bench-build: $(BENCH) $(TEST_BPF) $(QUIC_PEERS)
 experiment-build: $(EXPERIMENT)
 
 unit: unit-build ## Build and run the unit tests
