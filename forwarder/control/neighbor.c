@@ -22,6 +22,7 @@
 #define HOLD_MS 4000
 #define ASK_UNRESOLVED_MS 1000	/* NTF_USE while there is no MAC */
 #define ASK_RESOLVED_MS 15000	/* and to have a stale one probed */
+#define ASKING_MS 20		/* so long between two polls; the next goes on */
 #define REROUTE_INTERVAL_MS 200 /* at most so often are all routes asked again */
 #define N_BUCKETS_LOG2 15	/* chains of four, with as many DIPs as there may be */
 #define N_BUCKETS (1u << N_BUCKETS_LOG2)
@@ -63,9 +64,11 @@ struct cached_link {
 
 struct neighbor {
 	struct rtnl rtnl;
-	bool reroute; /* routes or links changed, or events were lost */
-	bool recheck; /* some hop changed */
-	bool changed; /* some target shows another answer than at the last poll */
+	bool reroute;	     /* routes or links changed, or events were lost */
+	bool recheck;	     /* some hop changed */
+	uint64_t asked_ns;   /* spent on hop_ask since the last poll */
+	unsigned ask_bucket; /* where ask_due goes on */
+	bool changed;	     /* some target shows another answer than at the last poll */
 	uint64_t rerouted_ms;
 	uint64_t ticked_ms;
 	unsigned n_links;
@@ -120,10 +123,19 @@ static bool hop_usable(const struct hop *h)
 	return (h->neigh.state & NUD_USABLE) && h->neigh.has_mac;
 }
 
+/* Control has more to do than to ask: a document may bring a hundred thousand addresses, and once
+ * the kernel's table is full (net.ipv4.neigh.default.gc_thresh3) each question has it searched
+ * through. */
+static bool may_ask(const struct neighbor *n)
+{
+	return n->asked_ns < ASKING_MS * 1000000ull;
+}
+
 /* Read the kernel's entry, and have it resolved or probed. A configured entry is left alone:
  * NTF_USE would take its NUD_PERMANENT from it. */
 static void hop_ask(struct neighbor *n, struct hop *h, uint64_t now_ms)
 {
+	uint64_t start_ns = clock_now_ns();
 	struct rtnl_neigh neigh;
 
 	if (rtnl_get_neigh(&n->rtnl, h->neigh.ifindex, &h->neigh.address, &neigh) == 0) {
@@ -134,6 +146,7 @@ static void hop_ask(struct neighbor *n, struct hop *h, uint64_t now_ms)
 	if (!(h->neigh.state & NUD_CONFIGURED))
 		rtnl_use_neigh(&n->rtnl, h->neigh.ifindex, &h->neigh.address, true);
 	h->ask_at_ms = now_ms + (hop_usable(h) ? ASK_RESOLVED_MS : ASK_UNRESOLVED_MS);
+	n->asked_ns += clock_now_ns() - start_ns;
 }
 
 static struct hop *hop_acquire(struct neighbor *n, int ifindex, const struct ip_addr *a,
@@ -150,7 +163,10 @@ static struct hop *hop_acquire(struct neighbor *n, int ifindex, const struct ip_
 		h->neigh.address = *a;
 		h->next = *bucket;
 		*bucket = h;
-		hop_ask(n, h, now_ms);
+		if (may_ask(n))
+			hop_ask(n, h, now_ms);
+		else
+			n->recheck = true; /* it is due */
 	}
 	h->n_targets++;
 	return h;
@@ -280,17 +296,40 @@ static void reroute_all(struct neighbor *n, uint64_t now_ms)
 	n->recheck = true;
 }
 
-static void ask_due(struct neighbor *n, uint64_t now_ms, bool all)
+/* False if there is no time for all that are due. */
+static bool ask_chain(struct neighbor *n, struct hop *h, uint64_t now_ms)
 {
-	for (unsigned i = 0; i < N_BUCKETS; i++) {
-		for (struct hop *h = n->hops[i]; h; h = h->next) {
-			/* It may have failed since it was asked as a resolved one. */
-			if (!hop_usable(h) && h->ask_at_ms > now_ms + ASK_UNRESOLVED_MS)
-				h->ask_at_ms = now_ms + ASK_UNRESOLVED_MS;
-			if (all || now_ms >= h->ask_at_ms)
-				hop_ask(n, h, now_ms);
-		}
+	for (; h; h = h->next) {
+		/* It may have failed since it was asked as a resolved one. */
+		if (!hop_usable(h) && h->ask_at_ms > now_ms + ASK_UNRESOLVED_MS)
+			h->ask_at_ms = now_ms + ASK_UNRESOLVED_MS;
+		if (now_ms < h->ask_at_ms)
+			continue;
+		if (!may_ask(n))
+			return false;
+		hop_ask(n, h, now_ms);
 	}
+	return true;
+}
+
+/* False if some that are due have to wait for the next poll, which begins with them. */
+static bool ask_due(struct neighbor *n, uint64_t now_ms)
+{
+	for (unsigned left = N_BUCKETS; left; left--) {
+		if (!ask_chain(n, n->hops[n->ask_bucket], now_ms))
+			return false;
+		n->ask_bucket = (n->ask_bucket + 1) % N_BUCKETS;
+	}
+	return true;
+}
+
+/* Events were lost: what the kernel has is to be read anew. */
+static void make_all_due(struct neighbor *n)
+{
+	for (unsigned i = 0; i < N_BUCKETS; i++)
+		for (struct hop *h = n->hops[i]; h; h = h->next)
+			h->ask_at_ms = 0;
+	n->recheck = true;
 }
 
 bool neighbor_poll(struct neighbor *n, uint64_t now_ms)
@@ -299,21 +338,24 @@ bool neighbor_poll(struct neighbor *n, uint64_t now_ms)
 		.ctx = n, .neigh = on_neigh, .routes = on_routes};
 
 	bool lost = rtnl_read_events(&n->rtnl, &handler) == -ENOBUFS;
-	if (lost)
+	if (lost) {
 		n->reroute = true;
+		make_all_due(n);
+	}
 	if (n->reroute && (lost || now_ms - n->rerouted_ms >= REROUTE_INTERVAL_MS))
 		reroute_all(n, now_ms);
 	bool tick = now_ms - n->ticked_ms >= ASK_UNRESOLVED_MS / 2;
-	if (n->recheck || tick)
-		ask_due(n, now_ms, lost);
 	if (n->recheck || tick) {
 		n->recheck = false;
+		bool done = ask_due(n, now_ms);
 		n->ticked_ms = now_ms;
 		for (unsigned i = 0; i < N_BUCKETS; i++) {
 			for (struct target *t = n->targets[i]; t; t = t->next)
 				target_update(n, t, now_ms);
 		}
+		n->recheck = !done;
 	}
+	n->asked_ns = 0;
 	bool changed = n->changed;
 	n->changed = false;
 	return changed;

@@ -403,6 +403,38 @@ START_TEST(test_lost_events)
 }
 END_TEST
 
+#define MANY 6000
+
+/* Thousands at once are asked some at a time, but all of them. They have entries already, so that
+ * each shows its MAC address as soon as it is asked. */
+START_TEST(test_many)
+{
+	char text[32];
+	unsigned n_resolved = 0;
+
+	lb("ip addr add 10.7.0.1/16 dev v0; for i in $(seq 0 %d); do "
+	   "echo neigh add 10.7.$((i / 250 + 1)).$((i %% 250 + 1)) lladdr " MAC_PEER
+	   " dev v0 nud permanent; done | ip -batch -",
+	   MANY - 1);
+	while (poll_once(200))
+		;
+	for (unsigned i = 0; i < MANY; i++) {
+		snprintf(text, sizeof(text), "10.7.%u.%u", i / 250 + 1, i % 250 + 1);
+		watch(text);
+	}
+	for (unsigned polls = 0; polls < 3000 && n_resolved < MANY; polls++) {
+		(void)neighbor_poll(nb, clock_now_ms());
+		for (n_resolved = 0; n_resolved < MANY; n_resolved++) {
+			snprintf(text, sizeof(text), "10.7.%u.%u", n_resolved / 250 + 1,
+				 n_resolved % 250 + 1);
+			if (strncmp(shown(text), MAC_PEER, strlen(MAC_PEER)) != 0)
+				break;
+		}
+	}
+	ck_assert_uint_eq(n_resolved, MANY);
+}
+END_TEST
+
 START_TEST(test_open_fails)
 {
 	struct rlimit old, none;
@@ -446,6 +478,7 @@ int main(void)
 	tcase_add_test(tc, test_no_route);
 	tcase_add_test(tc, test_kernel_entries);
 	tcase_add_test(tc, test_lost_events);
+	tcase_add_test(tc, test_many);
 	tcase_add_test(tc, test_open_fails);
 	suite_add_tcase(s, tc);
 	SRunner *r = srunner_create(s);
