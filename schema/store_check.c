@@ -101,7 +101,7 @@ int store_vip_check(const struct persist_vip *v, const char *path, struct error 
 		return field_fault(v, path, "", &errors, err);
 	if (v->uid == 0)
 		return fault(v, path, err, "no uid", v->uid);
-	if (v->slot >= VIPS_MAX)
+	if (v->slot >= VIP_SLOTS)
 		return fault(v, path, err, "slot out of range", v->slot);
 	rc = check_dips(v, path, &indexes, err);
 	if (rc == 0)

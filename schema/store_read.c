@@ -189,7 +189,7 @@ static int read_vip(const struct store_db *d, sqlite3_stmt *row, sqlite3_stmt *d
 
 	memset(v, 0, sizeof(*v));
 	v->uid = (uint32_t)read_int(&r, 1, UINT32_MAX);
-	v->slot = (uint16_t)read_int(&r, 0, VIPS_MAX - 1);
+	v->slot = (uint16_t)read_int(&r, 0, VIP_SLOTS - 1);
 	read_conf(&r, &v->conf);
 	v->deleting = read_int(&r, 0, 1);
 	v->drain_deadline_s = read_int(&r, 0, INT64_MAX);

@@ -17,7 +17,7 @@ void limits_get(struct api_request *req, struct api_response *resp)
 	} limits[] = {
 		{"vips", VIPS_MAX},
 		{"dips_per_vip", DIPS_PER_VIP_MAX},
-		{"dips", DIP_COUNTERS_MAX},
+		{"dips", DIPS_MAX},
 		{"flows", capacity},
 		{"weight", WEIGHT_MAX},
 		{"id_bytes", ID_LEN - 1},

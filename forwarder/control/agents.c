@@ -64,22 +64,10 @@ static void agent_remove(struct agents *a, struct agent *agent)
 	a->n--;
 }
 
-static struct vip_runtime *vip_by_uid(const struct control *c, uint32_t uid)
-{
-	for (unsigned i = 0, left = c->n_vips; left; i++) {
-		if (!c->vips[i])
-			continue;
-		left--;
-		if (c->vips[i]->uid == uid)
-			return c->vips[i];
-	}
-	return NULL;
-}
-
 static bool agent_resolve(const struct control *c, const struct persist_agent *conf,
 			  struct vip_runtime **v, const struct dip_version **d)
 {
-	*v = vip_by_uid(c, conf->vip_uid);
+	*v = vip_index_by_uid(c, conf->vip_uid);
 	for (unsigned i = 0; *v && i < (*v)->now->n_dips; i++) {
 		*d = &(*v)->now->dips[i];
 		if ((*d)->uid == conf->dip_uid)

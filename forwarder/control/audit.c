@@ -159,7 +159,7 @@ bool control_run_audit(struct control *c)
 
 	if (!c->audit.askers && !audit_begin(c))
 		return false;
-	while (c->audit.slot < VIPS_MAX && done < REF_CHUNK) {
+	while (c->audit.slot < VIP_SLOTS && done < REF_CHUNK) {
 		const struct vip_runtime *v = c->vips[c->audit.slot];
 		if (v)
 			done += audit_some(c, v, REF_CHUNK - done);
@@ -168,7 +168,7 @@ bool control_run_audit(struct control *c)
 			c->audit.begun = false;
 		}
 	}
-	if (c->audit.slot == VIPS_MAX)
+	if (c->audit.slot == VIP_SLOTS)
 		audit_end(c);
 	return true;
 }

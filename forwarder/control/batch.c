@@ -18,6 +18,7 @@ static struct batch_vip *batch_append(struct batch *b, struct vip_runtime *v)
 	struct vip_version *next = vip_version_copy(v->now);
 	if (!next)
 		return NULL;
+	v->at = b->n;
 	struct batch_vip *e = &b->vips[b->n++];
 	*e = (struct batch_vip){.rt = v, .next = next, .created = !v->now, .dry = b->dry};
 	memcpy(e->id, next->conf.id, sizeof(e->id));
@@ -26,35 +27,16 @@ static struct batch_vip *batch_append(struct batch *b, struct vip_runtime *v)
 
 struct batch_vip *batch_get(struct batch *b, struct vip_runtime *v)
 {
-	for (unsigned i = 0; i < b->n; i++)
-		if (b->vips[i].rt == v)
-			return &b->vips[i];
-	return batch_append(b, v);
-}
+	struct batch_vip *e = batch_entry(b, v);
 
-struct vip_runtime *batch_find_vip(struct control *c, const struct batch *b, const char *id)
-{
-	for (unsigned i = 0; i < b->n; i++)
-		if (b->vips[i].created && !b->vips[i].remove && strcmp(b->vips[i].id, id) == 0)
-			return b->vips[i].rt;
-	struct vip_runtime *v = control_find_vip(c, id);
-	return v && batch_removes(b, v) ? NULL : v;
+	return e ? e : batch_append(b, v);
 }
 
 const struct vip_version *batch_version_of(const struct batch *b, const struct vip_runtime *v)
 {
-	for (unsigned i = 0; i < b->n; i++)
-		if (b->vips[i].rt == v)
-			return b->vips[i].next;
-	return v->now;
-}
+	const struct batch_vip *e = batch_entry(b, v);
 
-bool batch_removes(const struct batch *b, const struct vip_runtime *v)
-{
-	for (unsigned i = 0; i < b->n; i++)
-		if (b->vips[i].rt == v)
-			return b->vips[i].remove;
-	return false;
+	return e ? e->next : v->now;
 }
 
 /* --- DIPs that come and go ----------------------------------------------------------------- */
@@ -138,11 +120,39 @@ static void batch_vip_undo(struct control *c, struct batch_vip *b)
 	free(b->taken);
 }
 
+typedef bool (*entry_fn)(const struct batch_vip *e);
+
+static void drop_all(struct control *c, struct batch *b, entry_fn goes)
+{
+	unsigned kept = 0;
+
+	for (unsigned i = 0; i < b->n; i++) {
+		if (goes(&b->vips[i])) {
+			batch_vip_undo(c, &b->vips[i]);
+			continue;
+		}
+		b->vips[i].rt->at = kept;
+		b->vips[kept++] = b->vips[i];
+	}
+	b->n = kept;
+}
+
 void batch_drop(struct control *c, struct batch *b, struct batch_vip *e)
 {
 	batch_vip_undo(c, e);
-	b->n--;
-	memmove(e, e + 1, (size_t)(&b->vips[b->n] - e) * sizeof(*e));
+	*e = b->vips[--b->n];
+	if (e != &b->vips[b->n])
+		e->rt->at = (unsigned)(e - b->vips);
+}
+
+static bool came_and_went(const struct batch_vip *e)
+{
+	return e->created && e->remove;
+}
+
+void batch_drop_passing(struct control *c, struct batch *b)
+{
+	drop_all(c, b, came_and_went);
 }
 
 /* A DIP that was made again under its old name has another uid. */
@@ -164,12 +174,7 @@ static bool asks_for_what_is(const struct batch_vip *e)
 
 void batch_drop_unchanged(struct control *c, struct batch *b)
 {
-	for (unsigned i = 0; i < b->n;) {
-		if (asks_for_what_is(&b->vips[i]))
-			batch_drop(c, b, &b->vips[i]);
-		else
-			i++;
-	}
+	drop_all(c, b, asks_for_what_is);
 }
 
 void batch_destroy(struct control *c, struct batch *b)

@@ -63,11 +63,13 @@ static int boot_dips(struct control *c, struct vip_runtime *v, const struct pers
 
 static int boot_vip(struct control *c, struct persist_vip *p)
 {
-	struct vip_runtime *v = vip_runtime_new(c, p->uid, p->slot, p->seed);
+	struct vip_runtime *v = vip_runtime_new(c, p->uid, &p->conf, p->seed);
 
 	if (!v)
 		return -ENOMEM;
+	v->slot = p->slot;
 	c->vips[v->slot] = v;
+	vip_index_add(&c->index, v);
 	c->n_vips++;
 	v->pin_seed = p->pin_seed;
 	v->now = vip_version_copy(NULL);
@@ -81,14 +83,6 @@ static int boot_vip(struct control *c, struct persist_vip *p)
 	v->now->table = (struct dcode_table){.dcodes = p->dcodes, .n = p->n_dcodes};
 	p->dcodes = NULL; /* taken over */
 	return boot_dips(c, v, p);
-}
-
-static struct vip_runtime *vip_by_uid(struct control *c, uint32_t uid)
-{
-	for (unsigned i = 0; i < VIPS_MAX; i++)
-		if (c->vips[i] && c->vips[i]->uid == uid)
-			return c->vips[i];
-	return NULL;
 }
 
 enum slot_state { SLOT_GOOD, SLOT_STALE, SLOT_DAMAGED };
@@ -120,7 +114,7 @@ static int boot_slots(struct control *c)
 		if (flow_meta_get(s).phase == FLOW_FREE)
 			continue;
 		if (!v || v->uid != s->vip_uid)
-			v = vip_by_uid(c, s->vip_uid);
+			v = vip_index_by_uid(c, s->vip_uid);
 		enum slot_state state = slot_judge(c, v, s);
 		n[state]++;
 		if (state == SLOT_DAMAGED) /* said before it is freed: a kill forgets the slot */
@@ -175,7 +169,7 @@ static int boot_batch(struct control *c, struct error *err)
 	struct batch b = {0};
 	int rc = 0;
 
-	for (unsigned i = 0; rc == 0 && i < VIPS_MAX; i++)
+	for (unsigned i = 0; rc == 0 && i < VIP_SLOTS; i++)
 		if (c->vips[i] && !batch_get(&b, c->vips[i]))
 			rc = error_set(err, -ENOMEM, "out of memory");
 	if (rc == 0)
@@ -202,7 +196,7 @@ static int boot_publish(struct control *c, struct error *err)
 /* From now on, since the workers start now. */
 static void boot_hold(struct control *c)
 {
-	for (unsigned i = 0; i < VIPS_MAX; i++)
+	for (unsigned i = 0; i < VIP_SLOTS; i++)
 		if (c->vips[i])
 			c->vips[i]->held = true;
 	c->hold_until_ms = clock_now_ms() + HOLD_MS;
@@ -228,6 +222,7 @@ int control_boot(struct control *c, struct persist_state *boot, struct error *er
 	c->next_vip_uid = boot->next_vip_uid;
 	for (unsigned i = 0; rc == 0 && i < boot->n_vips; i++)
 		rc = boot_vip(c, &boot->vips[i]);
+	vip_index_claim_slots(c);
 	if (rc == 0 && kept)
 		rc = boot_slots(c);
 	if (rc)

@@ -10,6 +10,7 @@
  * later edits see and may end, and whether what drains can leave at once is looked at after the
  * last edit; a DELETE with force cuts whatever may open until the swap. A DIP that is made again
  * under the same name is another one, with another index: the old index leaves with the publish. */
+#include <search.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -44,11 +45,6 @@ bool edit_is_faulty(const struct change *x)
 	return field_errors_count(&x->r->errors) != x->n_faults;
 }
 
-static bool is_one_of_several(const struct change *x)
-{
-	return x->r->transaction && x->r->transaction->several;
-}
-
 /* Of several edits each one that is refused is named. */
 static void name_edit(struct change *x, enum control_status status, const char *fmt, va_list ap)
 	__attribute__((format(printf, 3, 0)));
@@ -75,7 +71,7 @@ void edit_refuse(struct change *x, enum control_status status, const char *fmt, 
 	va_list ap;
 
 	x->status = status;
-	if (is_one_of_several(x) && !edit_is_faulty(x)) {
+	if (edit_is_one_of_several(x) && !edit_is_faulty(x)) {
 		va_start(ap, fmt);
 		name_edit(x, status, fmt, ap);
 		va_end(ap);
@@ -118,7 +114,7 @@ void edit_tell(const struct change *x, const struct control_seen *seen)
 
 bool change_must_wait(struct control *c, struct batch *b, const struct control_request *r)
 {
-	const struct vip_runtime *v = batch_find_vip(c, b, r->vip);
+	const struct vip_runtime *v = vip_index_by_id(c, b, r->vip);
 	bool deletes = r->op == OP_VIP_DELETE || r->op == OP_DIP_DELETE;
 
 	for (unsigned i = 0; i < b->n && !FAULT(reuse_leaving_index); i++) {
@@ -135,26 +131,40 @@ bool change_must_wait(struct control *c, struct batch *b, const struct control_r
 
 /* --- one request --------------------------------------------------------------------------- */
 
+static int order_of_ids(const void *x, const void *y)
+{
+	return strcmp(x, y);
+}
+
 /* An edit of a VIP whose creation was refused, or of its DIPs, tells nothing new. */
 static bool follows_from_refusal(const struct change *x)
 {
-	const struct control_transaction *t = x->r->transaction;
+	return x->refused && tfind(x->e->vip, &x->refused, order_of_ids) != NULL;
+}
 
-	if (change_accepted(x->r) || !is_one_of_several(x))
-		return false;
-	for (const struct control_edit *e = t->edits; e < x->e; e++)
-		if (e->op == OP_VIP_PUT && e->status > CONTROL_ACCEPTED &&
-		    strcmp(e->vip, x->e->vip) == 0)
-			return true;
-	return false;
+static void keep_refused(struct change *x)
+{
+	if (edit_is_one_of_several(x) && x->e->op == OP_VIP_PUT && x->status > CONTROL_ACCEPTED)
+		(void)tsearch(x->e->vip, &x->refused, order_of_ids); /* no memory: more is told */
+}
+
+static void keep_nothing(void *id)
+{
+	(void)id; /* the edit's */
+}
+
+void change_begin_edit(struct change *x, const struct control_edit *e)
+{
+	x->e = e;
+	x->n_faults = field_errors_count(&x->r->errors);
+	x->status = CONTROL_OK;
+	memcpy(x->r->errors.prefix, e->pointer, sizeof(e->pointer));
 }
 
 static enum control_status apply_edit(struct change *x)
 {
-	struct vip_runtime *v = batch_find_vip(x->c, x->b, x->e->vip);
+	struct vip_runtime *v = vip_index_by_id(x->c, x->b, x->e->vip);
 
-	x->n_faults = field_errors_count(&x->r->errors);
-	x->status = CONTROL_OK;
 	if (!v && x->e->op != OP_VIP_PUT) {
 		if (follows_from_refusal(x))
 			return CONTROL_NOT_FOUND;
@@ -166,6 +176,7 @@ static enum control_status apply_edit(struct change *x)
 	} else {
 		change_apply_vip(x, v);
 	}
+	keep_refused(x);
 	return x->status;
 }
 
@@ -188,24 +199,20 @@ static void apply_several(struct change *x)
 	struct control_transaction *t = x->r->transaction;
 
 	for (unsigned i = 0; i < t->n_edits; i++) {
-		x->e = &t->edits[i];
-		memcpy(x->r->errors.prefix, x->e->pointer, sizeof(x->e->pointer));
+		change_begin_edit(x, &t->edits[i]);
 		t->edits[i].status = apply_edit(x);
 		if (i % EDITS_AT_ONCE == EDITS_AT_ONCE - 1)
 			control_breathe(x->c);
 	}
 	check_ids(x);
-	x->r->errors.prefix[0] = '\0';
-	if (!change_accepted(x->r))
-		return;
-	for (unsigned i = 0; i < x->b->n;) {
-		struct batch_vip *e = &x->b->vips[i];
-		control_take_due(x->c, e, clock_now_ms());
-		if (e->created && e->remove)
-			batch_drop(x->c, x->b, e); /* came and went */
-		else
-			i++;
+	tdestroy(x->refused, keep_nothing);
+	if (change_accepted(x->r)) {
+		for (unsigned i = 0; i < x->b->n; i++)
+			control_take_due(x->c, &x->b->vips[i], clock_now_ms());
+		batch_drop_passing(x->c, x->b);
+		change_check_room(x);
 	}
+	x->r->errors.prefix[0] = '\0';
 }
 
 static void apply_own(struct change *x)
@@ -217,16 +224,16 @@ static void apply_own(struct change *x)
 					 .vip_edit = &x->r->vip_edit,
 					 .dip_edit = &x->r->dip_edit};
 
-	x->e = &own;
+	change_begin_edit(x, &own);
 	enum control_status status = apply_edit(x);
 	x->e = NULL;
 	if (!change_accepted(x->r))
 		return;
 	x->r->status = status;
-	struct vip_runtime *v = batch_find_vip(x->c, x->b, x->r->vip);
-	for (unsigned i = 0; v && i < x->b->n; i++)
-		if (x->b->vips[i].rt == v)
-			control_take_due(x->c, &x->b->vips[i], clock_now_ms());
+	struct vip_runtime *v = vip_index_by_id(x->c, x->b, x->r->vip);
+	struct batch_vip *e = v ? batch_entry(x->b, v) : NULL;
+	if (e)
+		control_take_due(x->c, e, clock_now_ms());
 }
 
 static bool prepare(struct control *c, struct batch *b, struct control_request *r)
@@ -253,7 +260,7 @@ void change_apply(struct control *c, struct batch *b, struct control_request *r)
 	r->detail[0] = '\0';
 	if (!prepare(c, b, r))
 		return;
-	if (is_one_of_several(&x))
+	if (edit_is_one_of_several(&x))
 		apply_several(&x);
 	else
 		apply_own(&x);

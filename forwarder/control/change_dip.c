@@ -55,10 +55,10 @@ static bool may_create(struct change *x, const struct vip_version *v, const stru
 	} else if (address_is_taken(x, v, conf) || quic_ids_clash(x, v, conf) ||
 		   ways_back_collide(x, &v->conf, conf)) {
 		return false;
-	} else if (v->n_dips >= DIPS_PER_VIP_MAX) {
+	} else if (v->n_dips >= DIPS_PER_VIP_MAX && !edit_is_one_of_several(x)) {
 		edit_refuse_limit(x, "dips_per_vip", DIPS_PER_VIP_MAX);
-	} else if (x->c->n_free_counters == 0) {
-		edit_refuse_limit(x, "dips", DIP_COUNTERS_MAX);
+	} else if (!change_has_room_for_dip(x)) {
+		edit_refuse_limit(x, "dips", DIPS_MAX);
 	} else {
 		return true;
 	}

@@ -8,19 +8,7 @@
 #include "base/entropy.h"
 #include "control/internal.h"
 
-static int free_vip_slot(const struct control *c, const struct batch *b)
-{
-	for (int slot = 0; slot < VIPS_MAX; slot++) {
-		bool taken = c->vips[slot] != NULL;
-		for (unsigned i = 0; i < b->n && !taken; i++) {
-			assert(b->vips[i].rt);
-			taken = b->vips[i].rt->slot == slot;
-		}
-		if (!taken)
-			return slot;
-	}
-	return -1;
-}
+#define WIDER_MAX 6 /* two ports, three protocols */
 
 /* --- what a VIP takes from others ---------------------------------------------------------- */
 
@@ -35,69 +23,79 @@ static bool takes_over(const struct vip_match *m, const struct vip_match *from)
 	return match_rank(m) > match_rank(from) && vip_match_overlaps(m, from);
 }
 
-static bool collides_with(struct change *x, const struct vip_conf *conf, struct vip_runtime *v)
+static void tell_duplicate(struct change *x, const struct vip_version *other)
 {
-	const struct vip_version *other = batch_version_of(x->b, v);
+	field_errors_add(&x->r->errors, "/address", "duplicate",
+			 "VIP \"%s\" has this address, port and protocol%s", other->conf.id,
+			 other->deleting ? " while it drains" : "");
+	edit_refuse(x, CONTROL_CONFLICT, "another VIP has this address, port and protocol");
+}
 
-	if (vip_match_equal(&conf->match, &other->conf.match)) {
-		field_errors_add(&x->r->errors, "/address", "duplicate",
-				 "VIP \"%s\" has this address, port and protocol%s", other->conf.id,
-				 other->deleting ? " while it drains" : "");
-		edit_refuse(x, CONTROL_CONFLICT, "another VIP has this address, port and protocol");
-		return true;
-	}
-	if (x->e->force || !takes_over(&conf->match, &other->conf.match))
-		return false;
+/* Packets of v's connections would be another VIP's. */
+static bool may_not_take(struct change *x, struct vip_runtime *v)
+{
 	if (edit_is_held(x, v))
 		return true;
 	if (v->flows.n == 0)
 		return false;
 	field_errors_add(&x->r->errors, "/address", "overlap",
-			 "VIP \"%s\" overlaps and has %u known flows", other->conf.id, v->flows.n);
+			 "VIP \"%s\" overlaps and has %u known flows", v->id, v->flows.n);
 	edit_refuse(
 		x, CONTROL_CONFLICT,
 		"connections of an overlapping VIP could move (force=true does it all the same)");
 	return true;
 }
 
+/* The VIPs that one with match m takes packets from, as the batch will leave them: what is less
+ * specific than m and overlaps it can be of few matches only. */
+static unsigned find_wider(const struct change *x, const struct vip_match *m,
+			   struct vip_runtime *out[WIDER_MAX])
+{
+	static const enum vip_protocol protocols[] = {VIP_TCP, VIP_UDP, VIP_ANY};
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < WIDER_MAX; i++) {
+		struct vip_match from = {.address = m->address,
+					 .port = i < ARRAY_LEN(protocols) ? 0 : m->port,
+					 .protocol = protocols[i % ARRAY_LEN(protocols)]};
+		if (!takes_over(m, &from))
+			continue;
+		out[n] = vip_index_by_match(x->c, x->b, &from);
+		n += out[n] != NULL;
+	}
+	return n;
+}
+
 /* Another VIP with the same match, or one whose flows the new one would take over. */
 static bool vip_collides(struct change *x, const struct vip_conf *conf)
 {
-	const struct control *c = x->c;
-	const struct batch *b = x->b;
+	struct vip_runtime *same = vip_index_by_match(x->c, x->b, &conf->match);
+	struct vip_runtime *wider[WIDER_MAX];
 
-	for (unsigned i = 0, left = c->n_vips; left; i++) {
-		if (!c->vips[i])
-			continue;
-		left--;
-		if (!batch_removes(b, c->vips[i]) && collides_with(x, conf, c->vips[i]))
-			return true;
+	if (same) {
+		tell_duplicate(x, batch_version_of(x->b, same));
+		return true;
 	}
-	for (unsigned i = 0; i < b->n; i++)
-		if (b->vips[i].created && !b->vips[i].remove &&
-		    collides_with(x, conf, b->vips[i].rt))
+	unsigned n = x->e->force ? 0 : find_wider(x, &conf->match, wider);
+	for (unsigned i = 0; i < n; i++)
+		if (may_not_take(x, wider[i]))
 			return true;
 	return false;
 }
 
 /* Flows may open on the VIPs that a new one takes packets from until the very swap: remember them
  * for the publish. */
-static int note_taken(const struct control *c, const struct batch *b, struct batch_vip *e,
-		      const struct vip_match *m)
+static int note_taken(const struct change *x, struct batch_vip *e, const struct vip_match *m)
 {
-	for (unsigned i = 0, left = c->n_vips; left; i++) {
-		if (!c->vips[i])
-			continue;
-		left--;
-		if (batch_removes(b, c->vips[i]) || !takes_over(m, &c->vips[i]->now->conf.match))
-			continue;
-		struct vip_runtime **grown =
-			realloc(e->taken, (e->n_taken + 1) * sizeof(struct vip_runtime *));
-		if (!grown)
-			return -ENOMEM;
-		e->taken = grown;
-		e->taken[e->n_taken++] = c->vips[i];
-	}
+	struct vip_runtime *wider[WIDER_MAX];
+	unsigned n = find_wider(x, m, wider);
+
+	e->taken = calloc(n + 1, sizeof(struct vip_runtime *));
+	if (!e->taken)
+		return -ENOMEM;
+	for (unsigned i = 0; i < n; i++)
+		if (wider[i]->now)
+			e->taken[e->n_taken++] = wider[i];
 	return 0;
 }
 
@@ -120,23 +118,28 @@ static void vip_create(struct change *x)
 	}
 	if (vip_collides(x, &conf))
 		return;
-	int slot = free_vip_slot(c, x->b);
-	if (slot < 0) {
+	if (!change_has_room_for_vip(x)) {
 		edit_refuse_limit(x, "vips", VIPS_MAX);
 		return;
 	}
-	struct vip_runtime *v = vip_runtime_new(c, c->next_vip_uid, (uint16_t)slot, entropy_u64());
+	struct vip_runtime *v = vip_runtime_new(c, c->next_vip_uid, &conf, entropy_u64());
 	struct batch_vip *e = v ? batch_get(x->b, v) : NULL;
 	if (!e) {
 		vip_runtime_free(c, v);
 		edit_refuse(x, CONTROL_FAILED, "out of memory");
 		return;
 	}
+	if (!vip_index_take_slot(&c->index, &v->slot)) {
+		batch_drop(c, x->b, e);
+		edit_refuse_limit(x, "vips", VIPS_MAX);
+		return;
+	}
+	vip_index_add(&c->index, v);
 	c->next_vip_uid++;
 	v->pin_seed = entropy_u64();
 	e->next->conf = conf;
 	memcpy(e->id, conf.id, sizeof(e->id));
-	if (!x->e->force && note_taken(c, x->b, e, &conf.match)) {
+	if (!x->e->force && note_taken(x, e, &conf.match)) {
 		batch_drop(c, x->b, e);
 		edit_refuse(x, CONTROL_FAILED, "out of memory");
 		return;

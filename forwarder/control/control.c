@@ -242,6 +242,7 @@ static int control_init(struct control *c, const struct control_config *conf)
 {
 	c->conf = *conf;
 	c->changes_end = &c->changes;
+	vip_index_init(&c->index);
 	pthread_mutex_init(&c->mutex, NULL);
 	pthread_cond_init(&c->answered, NULL);
 	c->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
@@ -303,8 +304,8 @@ void control_free(struct control *c)
 		worker_set_snapshot(c->conf.workers[i], NULL);
 	snapshot_free(c->snapshot);
 	ways_back_destroy(&c->ways_back);
-	for (unsigned i = 0; i < VIPS_MAX + c->n_zombies; i++) {
-		struct vip_runtime *v = i < VIPS_MAX ? c->vips[i] : c->zombies[i - VIPS_MAX];
+	for (unsigned i = 0; i < VIP_SLOTS + c->n_zombies; i++) {
+		struct vip_runtime *v = i < VIP_SLOTS ? c->vips[i] : c->zombies[i - VIP_SLOTS];
 		if (!v)
 			continue;
 		v->flows.n = 0; /* the slots stay in the state file for the next process */

@@ -166,7 +166,7 @@ static void record_known(struct control *c, struct vip_runtime *v, const struct 
 
 static void record_apply(struct control *c, const struct learn_record *r)
 {
-	struct vip_runtime *v = r->vip_slot < VIPS_MAX ? c->vips[r->vip_slot] : NULL;
+	struct vip_runtime *v = r->vip_slot < VIP_SLOTS ? c->vips[r->vip_slot] : NULL;
 
 	if (!v || v->uid != r->vip_uid || r->dip == DIP_NONE ||
 	    (FAULT(restart_forgets_flows) && !v->now->view))

@@ -66,17 +66,14 @@ static void install_gone(struct control *c, struct batch_vip *b)
 
 /* A VIP of the same match that comes with this batch takes over the removed one's steering: without
  * it its packets would go to the host's own kernel for a moment. True if there is one. */
-static bool hand_over_steering(const struct batch *b, const struct vip_runtime *v)
+static bool hand_over_steering(const struct control *c, const struct batch *b,
+			       const struct vip_runtime *v)
 {
-	for (unsigned i = 0; i < b->n; i++) {
-		const struct batch_vip *e = &b->vips[i];
-		if (!e->created || e->remove || !e->next ||
-		    !vip_match_equal(&e->next->conf.match, &v->now->conf.match))
-			continue;
-		e->rt->steered = v->steered;
-		return true;
-	}
-	return false;
+	struct vip_runtime *heir = vip_index_by_match(c, b, &v->match);
+
+	if (heir)
+		heir->steered = v->steered;
+	return heir != NULL;
 }
 
 static void install_removed_vip(struct control *c, const struct batch *batch, struct batch_vip *b)
@@ -84,7 +81,7 @@ static void install_removed_vip(struct control *c, const struct batch *batch, st
 	struct vip_runtime *v = b->rt;
 	struct error err;
 
-	if (!hand_over_steering(batch, v) && v->steered &&
+	if (!hand_over_steering(c, batch, v) && v->steered &&
 	    c->conf.steering.del(c->conf.steering.ctx, &v->now->conf.match, &err))
 		log_error("control", "vip %s: still steered (%s)", v->now->conf.id, err.message);
 	for (unsigned i = 0; i < b->next->n_dips; i++)
@@ -94,6 +91,7 @@ static void install_removed_vip(struct control *c, const struct batch *batch, st
 	log_info("control", "vip %s is gone", b->id);
 	announce_gone(c, b->id, NULL, v->flows.n);
 	c->vips[v->slot] = NULL;
+	vip_index_remove(&c->index, v);
 	c->n_vips--;
 	c->stats.flows_lost_total += v->flows.n;
 	flow_set_unwatch(&c->flows, &v->flows);
@@ -138,11 +136,12 @@ void batch_install(struct control *c, struct batch *b)
 {
 	for (unsigned i = 0; i < b->n; i++) {
 		b->vips[i].dcodes_moved = b->vips[i].next->n_dcodes_moved;
-		if (b->vips[i].remove)
+		if (b->vips[i].remove) /* first: they make room in steer's maps */
 			install_removed_vip(c, b, &b->vips[i]);
-		else
-			install_vip(c, &b->vips[i]);
 	}
+	for (unsigned i = 0; i < b->n; i++)
+		if (!b->vips[i].remove)
+			install_vip(c, &b->vips[i]);
 }
 
 void batch_install_flags(struct control *c, const struct batch *b)

@@ -85,11 +85,17 @@ struct dip_runtime {
 struct vip_runtime {
 	uint32_t uid;
 	uint16_t slot;
+	char id[ID_LEN];
+	struct vip_match match;
+	bool indexed; /* in control.index, by those below; then the slot is its own */
+	struct vip_runtime *next_of_id, *next_of_match, *next_of_uid;
+	unsigned at; /* where its entry is, if the batch at hand has one */
 	uint64_t seed;
 	uint64_t pin_seed;
 	struct vip_version *now; /* published; NULL before the first publish */
 	struct flow_set flows;
 	uint32_t n_dips; /* entries of dips */
+	uint32_t n_used_indexes; /* from 0 on, of which none is free; 0 names no DIP */
 	struct dip_runtime *dips;
 	struct dip_traffic retired_traffic; /* of DIPs that are gone */
 	uint32_t n_retired, oldest_retired;
@@ -125,6 +131,7 @@ struct batch_vip {
 	bool cut;     /* ... even if it has flows */
 	unsigned n_added;
 	uint64_t *added; /* uids of DIPs that took an index for this batch */
+	uint32_t n_fitting; /* of those; while it is looked who does not */
 	unsigned n_gone;
 	struct gone_dip *gone;
 	uint32_t n_late; /* of next->exact_slots: added by the publish itself */
@@ -160,6 +167,7 @@ struct change {
 	const struct control_edit *e;
 	enum control_status status;
 	unsigned n_faults; /* of r->errors, before it */
+	void *refused;     /* ids of VIPs whose creation was refused (tsearch) */
 };
 
 struct queued_change {
@@ -239,6 +247,14 @@ struct ways_back {
 	struct lingering_way *lingering;
 };
 
+/** Published VIPs and those of the batch at hand. (vip_index.c) */
+struct vip_index {
+	uint64_t seed, secret;
+	struct vip_runtime *by_id[VIPS_MAX], *by_match[VIPS_MAX], *by_uid[VIPS_MAX]; /* chains */
+	unsigned n_free_slots;
+	uint16_t free_slots[VIP_SLOTS]; /* stack */
+};
+
 struct control {
 	struct control_config conf;
 	struct ways_back ways_back;
@@ -248,7 +264,8 @@ struct control {
 	uint64_t n_unlearned_told, n_forgotten_told; /* of the counters, by events */
 	struct flow_table flows;
 	unsigned n_vips;
-	struct vip_runtime *vips[VIPS_MAX];  /* by slot */
+	struct vip_runtime *vips[VIP_SLOTS]; /* by slot */
+	struct vip_index index;
 	unsigned n_zombies;                  /* VIPs that are gone but still have flows to be freed */
 	struct vip_runtime **zombies;
 	struct snapshot *snapshot; /* published */
@@ -293,8 +310,8 @@ struct dip_version *vip_version_dip(const struct vip_version *v, const char *id)
 MUST_CHECK struct dip_version *vip_version_add_dip(struct vip_version *v,
 						   const struct dip_version *d);
 void vip_version_remove_dip(struct vip_version *v, struct dip_version *d);
-MUST_CHECK struct vip_runtime *vip_runtime_new(struct control *c, uint32_t uid, uint16_t slot,
-					       uint64_t seed);
+MUST_CHECK struct vip_runtime *vip_runtime_new(struct control *c, uint32_t uid,
+					       const struct vip_conf *conf, uint64_t seed);
 void vip_runtime_free(struct control *c, struct vip_runtime *v);
 struct vip_runtime *control_find_vip(struct control *c, const char *id);
 /** Take a DIP index (want: this one, 0 = the lowest that may be given out) and a counter. 0 or
@@ -413,7 +430,30 @@ void control_take_due(struct control *c, struct batch_vip *b, uint64_t now_ms);
 /* plan.c */
 MUST_CHECK int plan_vip(struct control *c, struct vip_runtime *v, struct vip_version *next);
 
+/* vip_index.c */
+void vip_index_init(struct vip_index *x);
+/** A slot that no VIP has. False if all are taken. */
+MUST_CHECK bool vip_index_take_slot(struct vip_index *x, uint16_t *slot);
+/** The slots of control.vips are not free. */
+void vip_index_claim_slots(struct control *c);
+/** A VIP with id, match and slot of its own comes / goes; its slot is free then. */
+void vip_index_add(struct vip_index *x, struct vip_runtime *v);
+void vip_index_remove(struct vip_index *x, struct vip_runtime *v);
+/** The VIP of this id, of exactly this match, as the batch will leave it (NULL: as it is published), or
+ *  NULL. */
+struct vip_runtime *vip_index_by_id(const struct control *c, const struct batch *b, const char *id);
+struct vip_runtime *vip_index_by_match(const struct control *c, const struct batch *b,
+				       const struct vip_match *m);
+/** The published VIP of this uid, or NULL. */
+struct vip_runtime *vip_index_by_uid(const struct control *c, uint32_t uid);
+
 /* batch.c */
+/** The batch's entry for this VIP, or NULL. There is one batch at a time. */
+static inline struct batch_vip *batch_entry(const struct batch *b, const struct vip_runtime *v)
+{
+	return v->at < b->n && b->vips[v->at].rt == v ? &b->vips[v->at] : NULL;
+}
+
 /** The batch's entry for this VIP, made (with a copy of its version) if there is none. NULL: no
  *  memory. */
 MUST_CHECK struct batch_vip *batch_get(struct batch *b, struct vip_runtime *v);
@@ -422,14 +462,12 @@ MUST_CHECK struct batch_vip *batch_get(struct batch *b, struct vip_runtime *v);
 int batch_remove_dip(struct control *c, struct batch_vip *b, struct dip_version *d, bool cut);
 /** Put a new DIP (conf, uid set) into the next version with an index of its own. 0, -ENOMEM, -ENOSPC. */
 MUST_CHECK int batch_add_dip(struct control *c, struct batch_vip *b, struct dip_version *d);
-/** The VIP of this id as the batch will leave it, or NULL. */
-struct vip_runtime *batch_find_vip(struct control *c, const struct batch *b, const char *id);
 /** The VIP's desired state as the batch will leave it. */
 const struct vip_version *batch_version_of(const struct batch *b, const struct vip_runtime *v);
-/** The batch takes the VIP away. */
-bool batch_removes(const struct batch *b, const struct vip_runtime *v);
 /** Undo an entry and forget it. */
 void batch_drop(struct control *c, struct batch *b, struct batch_vip *e);
+/** The same for VIPs that the batch itself has made and takes away again. */
+void batch_drop_passing(struct control *c, struct batch *b);
 /** The same for all that ask for what is there already. */
 void batch_drop_unchanged(struct control *c, struct batch *b);
 /** Free it; what was not published is undone. */
@@ -480,6 +518,23 @@ static inline bool change_stands_alone(const struct control_request *r)
 /** Check it and edit the batch (status OK or CREATED), or refuse it: then, if it stands alone, what it left
  *  in the batch is to be thrown away. */
 void change_apply(struct control *c, struct batch *b, struct control_request *r);
+
+/** An edit is looked at: faults that are found from now on are its own. */
+void change_begin_edit(struct change *x, const struct control_edit *e);
+
+static inline bool edit_is_one_of_several(const struct change *x)
+{
+	return x->r->transaction && x->r->transaction->several;
+}
+
+/* change_room.c */
+/** There may be one more. Of several edits that is asked when all are applied. */
+bool change_has_room_for_vip(const struct change *x);
+bool change_has_room_for_dip(const struct change *x);
+/** What there will be is within the limits. */
+bool batch_fits(const struct control *c, const struct batch *b);
+/** Refuse those of several edits that make more than there may be. */
+void change_check_room(struct change *x);
 
 /* change_vip.c, change_dip.c */
 /** v: the VIP, NULL if there is none of this id. */

@@ -323,7 +323,7 @@ static void list_targets(struct control *c, void *arg)
 	struct health_targets *out = l->out;
 	unsigned n = 0, n_vips = 0;
 
-	for (unsigned i = 0; i < VIPS_MAX; i++) {
+	for (unsigned i = 0; i < VIP_SLOTS; i++) {
 		if (!c->vips[i] || c->vips[i]->now->conf.health.type == HEALTH_NONE)
 			continue;
 		n += c->vips[i]->now->n_dips;
@@ -335,7 +335,7 @@ static void list_targets(struct control *c, void *arg)
 		l->rc = -ENOMEM;
 		return;
 	}
-	for (unsigned i = 0; i < VIPS_MAX; i++)
+	for (unsigned i = 0; i < VIP_SLOTS; i++)
 		if (c->vips[i] && c->vips[i]->now->conf.health.type != HEALTH_NONE)
 			list_vip(c, c->vips[i], out);
 	qsort(out->list, out->n, sizeof(*out->list), target_order);

@@ -28,7 +28,7 @@ _Static_assert(sizeof(struct persist_pin) == 32, "stored as it is");
 struct persist_vip {
 	struct vip_conf conf;
 	uint32_t uid;  /* never reused */
-	uint16_t slot; /* < VIPS_MAX */
+	uint16_t slot; /* < VIP_SLOTS */
 	bool deleting;
 	int64_t drain_deadline_s; /* wall clock; 0 = none */
 	uint64_t seed;            /* of flow_key_hash */

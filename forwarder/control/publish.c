@@ -29,14 +29,6 @@ static uint64_t now_us(void)
 /* --- the new snapshot ----------------------------------------------------------------------------
  */
 
-static struct batch_vip *batch_find(struct batch *b, const struct vip_runtime *v)
-{
-	for (unsigned i = 0; i < b->n; i++)
-		if (b->vips[i].rt == v)
-			return &b->vips[i];
-	return NULL;
-}
-
 static int add_exact(struct control *c, struct snapshot *s, const struct vip_runtime *v,
 		     uint32_t slot)
 {
@@ -98,8 +90,8 @@ static int snapshot_build(struct control *c, struct batch *b, uint32_t room, str
 
 	if (!s)
 		return -ENOMEM;
-	for (unsigned i = 0; rc == 0 && i < VIPS_MAX && c->n_vips; i++)
-		if (c->vips[i] && !batch_find(b, c->vips[i]))
+	for (unsigned i = 0; rc == 0 && i < VIP_SLOTS && c->n_vips; i++)
+		if (c->vips[i] && !batch_entry(b, c->vips[i]))
 			rc = snapshot_add_vip(s, c->vips[i]->now->view);
 	for (unsigned i = 0; rc == 0 && i < b->n; i++)
 		if (!b->vips[i].remove)
@@ -227,7 +219,7 @@ static void swap_snapshot(struct control *c, struct snapshot *s)
 
 /* What was planned can still be published as it is: 0. -EAGAIN: with what was put back. -ECANCELED:
  * not at all. */
-static int veto_all(struct batch *b)
+static int veto_all(const struct control *c, struct batch *b)
 {
 	bool again = false, never = false;
 
@@ -235,6 +227,7 @@ static int veto_all(struct batch *b)
 		again |= veto_removals(&b->vips[i]);
 		never |= veto_takeover(&b->vips[i]);
 	}
+	never |= again && !batch_fits(c, b); /* somebody counts on the room */
 	return never ? -ECANCELED : again ? -EAGAIN : 0;
 }
 
@@ -265,7 +258,7 @@ static int park_and_swap(struct control *c, struct batch *b, uint32_t room)
 		if (!FAULT(skip_ring_drain))
 			control_drain(c, UINT64_MAX); /* C3 of the park protocol: worker.c */
 		FAULT_POINT();
-		rc = veto_all(b);
+		rc = veto_all(c, b);
 		if (rc == 0)
 			rc = settle_all(c, b, s, room);
 	}

@@ -142,7 +142,7 @@ bool quic_ids_clash(struct change *x, const struct vip_version *v, const struct 
 
 void quic_ids_check_edit(struct change *x)
 {
-	const struct vip_runtime *v = batch_find_vip(x->c, x->b, x->e->vip);
+	const struct vip_runtime *v = vip_index_by_id(x->c, x->b, x->e->vip);
 	const struct vip_version *version = v ? batch_version_of(x->b, v) : NULL;
 	const struct dip_version *d = NULL;
 

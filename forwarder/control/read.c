@@ -108,7 +108,7 @@ static void read_vips(struct control *c, void *arg)
 	struct read_vips *r = arg;
 
 	r->list = calloc(c->n_vips + 1, sizeof(*r->list));
-	for (unsigned i = 0; r->list && i < VIPS_MAX; i++) {
+	for (unsigned i = 0; r->list && i < VIP_SLOTS; i++) {
 		struct vip_runtime *v = c->vips[i];
 		if (!v || (r->vip && strcmp(v->now->conf.id, r->vip) != 0))
 			continue;
@@ -171,7 +171,7 @@ static void read_consistency(struct control *c, void *arg)
 	for (unsigned i = 0; i < c->conf.n_workers; i++)
 		out->flows_unlearned_total +=
 			counter_read(&c->conf.workers[i]->counters->unlearned);
-	for (unsigned i = 0; i < VIPS_MAX; i++)
+	for (unsigned i = 0; i < VIP_SLOTS; i++)
 		if (c->vips[i])
 			add_vip(out, c->vips[i]);
 }

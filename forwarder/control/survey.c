@@ -56,7 +56,7 @@ static void survey(struct control *c, void *arg)
 		call->rc = -ENOMEM;
 		return;
 	}
-	for (unsigned i = 0; !call->rc && i < VIPS_MAX; i++) {
+	for (unsigned i = 0; !call->rc && i < VIP_SLOTS; i++) {
 		if (!c->vips[i])
 			continue;
 		const struct vip_version *v = c->vips[i]->now;

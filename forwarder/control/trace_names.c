@@ -35,18 +35,6 @@ void control_trace_target(struct control *c, const char *vip, const char *dip,
 /* --- names ---------------------------------------------------------------------------------------
  */
 
-static const struct vip_runtime *find_uid(const struct control *c, uint32_t uid)
-{
-	for (unsigned i = 0, left = c->n_vips; uid && left; i++) {
-		if (!c->vips[i])
-			continue;
-		left--;
-		if (c->vips[i]->uid == uid)
-			return c->vips[i];
-	}
-	return NULL;
-}
-
 static void name_one(const struct control *c, struct trace_name *t)
 {
 	static const char *const words[] = {[LOOKUP_HOME] = "home",
@@ -54,7 +42,7 @@ static void name_one(const struct control *c, struct trace_name *t)
 					    [LOOKUP_EXACT] = "exact",
 					    [LOOKUP_NONE] = "none",
 					    [LOOKUP_SERVER_ID] = "server_id"};
-	const struct vip_runtime *v = find_uid(c, t->vip_uid);
+	const struct vip_runtime *v = vip_index_by_uid(c, t->vip_uid);
 
 	t->why = words[t->reason];
 	t->vip[0] = t->dip_id[0] = '\0';

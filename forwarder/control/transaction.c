@@ -9,10 +9,9 @@
 static const struct vip_version *seen_version(const struct control_view *view,
 					      const struct vip_runtime *v)
 {
-	for (unsigned i = 0; view->b && i < view->b->n; i++)
-		if (view->b->vips[i].rt == v)
-			return view->b->vips[i].remove ? NULL : view->b->vips[i].next;
-	return v->now;
+	const struct batch_vip *e = view->b ? batch_entry(view->b, v) : NULL;
+
+	return !e ? v->now : e->remove ? NULL : e->next;
 }
 
 static int order_of_ids(const void *x, const void *y)
@@ -72,8 +71,7 @@ bool control_view_failed(const struct control_view *view)
 
 bool control_view_find(struct control_view *view, const char *id, struct control_view_vip *out)
 {
-	const struct vip_runtime *v =
-		view->b ? batch_find_vip(view->c, view->b, id) : control_find_vip(view->c, id);
+	const struct vip_runtime *v = vip_index_by_id(view->c, view->b, id);
 
 	if (v)
 		fill(out, seen_version(view, v));

@@ -245,7 +245,7 @@ void health_install(struct control *c, struct vip_runtime *v, const struct vip_v
 
 static struct vip_runtime *report_target(struct control *c, const struct health_report *r)
 {
-	struct vip_runtime *v = r->vip_slot < VIPS_MAX ? c->vips[r->vip_slot] : NULL;
+	struct vip_runtime *v = r->vip_slot < VIP_SLOTS ? c->vips[r->vip_slot] : NULL;
 
 	if (!v || v->uid != r->vip_uid || v->now->conf.health.type == HEALTH_NONE ||
 	    r->dip_index >= v->n_dips)

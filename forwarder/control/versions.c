@@ -41,33 +41,36 @@ void vip_version_free(struct vip_version *v)
 	free(v);
 }
 
-struct dip_version *vip_version_dip(const struct vip_version *v, const char *id)
+/* Where the DIP of this id is, or would be. */
+static unsigned place_of(const struct vip_version *v, const char *id)
 {
 	unsigned lo = 0, hi = v->n_dips;
 
 	while (lo < hi) {
 		unsigned mid = (lo + hi) / 2;
-		int order = strcmp(v->dips[mid].conf.id, id);
-		if (order == 0)
-			return &v->dips[mid];
-		if (order < 0)
+		if (strcmp(v->dips[mid].conf.id, id) < 0)
 			lo = mid + 1;
 		else
 			hi = mid;
 	}
-	return NULL;
+	return lo;
+}
+
+struct dip_version *vip_version_dip(const struct vip_version *v, const char *id)
+{
+	unsigned at = place_of(v, id);
+
+	return at < v->n_dips && strcmp(v->dips[at].conf.id, id) == 0 ? &v->dips[at] : NULL;
 }
 
 struct dip_version *vip_version_add_dip(struct vip_version *v, const struct dip_version *d)
 {
 	struct dip_version *grown = realloc(v->dips, (v->n_dips + 1) * sizeof(*grown));
-	unsigned at = 0;
 
 	if (!grown)
 		return NULL;
 	v->dips = grown;
-	while (at < v->n_dips && strcmp(v->dips[at].conf.id, d->conf.id) < 0)
-		at++;
+	unsigned at = place_of(v, d->conf.id);
 	memmove(&v->dips[at + 1], &v->dips[at], (v->n_dips - at) * sizeof(*grown));
 	v->dips[at] = *d;
 	v->n_dips++;
@@ -82,14 +85,16 @@ void vip_version_remove_dip(struct vip_version *v, struct dip_version *d)
 	v->n_dips--;
 }
 
-struct vip_runtime *vip_runtime_new(struct control *c, uint32_t uid, uint16_t slot, uint64_t seed)
+struct vip_runtime *vip_runtime_new(struct control *c, uint32_t uid, const struct vip_conf *conf,
+				    uint64_t seed)
 {
 	struct vip_runtime *v = calloc(1, sizeof(*v));
 
 	if (!v)
 		return NULL;
 	v->uid = uid;
-	v->slot = slot;
+	memcpy(v->id, conf->id, sizeof(v->id));
+	v->match = conf->match;
 	v->seed = seed;
 	v->n_dips = 8;
 	v->dips = calloc(v->n_dips, sizeof(*v->dips));
@@ -106,6 +111,7 @@ void vip_runtime_free(struct control *c, struct vip_runtime *v)
 {
 	if (!v)
 		return;
+	vip_index_remove(&c->index, v);
 	vip_version_free(v->now);
 	flow_set_destroy(&v->flows, &c->flows);
 	for (uint32_t i = 0; i < v->n_dips; i++)
@@ -117,14 +123,7 @@ void vip_runtime_free(struct control *c, struct vip_runtime *v)
 
 struct vip_runtime *control_find_vip(struct control *c, const char *id)
 {
-	for (unsigned i = 0, left = c->n_vips; left; i++) {
-		if (!c->vips[i])
-			continue;
-		left--;
-		if (strcmp(c->vips[i]->now->conf.id, id) == 0)
-			return c->vips[i];
-	}
-	return NULL;
+	return vip_index_by_id(c, NULL, id);
 }
 
 void dip_traffic_add(struct dip_traffic *to, const struct dip_traffic *t)
@@ -181,8 +180,12 @@ int vip_runtime_take_index(struct control *c, struct vip_runtime *v, uint16_t wa
 
 	if (c->n_free_counters == 0)
 		return -ENOSPC;
+	while (v->n_used_indexes < v->n_dips &&
+	       (!v->n_used_indexes || v->dips[v->n_used_indexes].used))
+		v->n_used_indexes++;
 	if (!want)
-		for (index = 1; index < v->n_dips && !index_available(v, index, now);)
+		for (index = v->n_used_indexes;
+		     index < v->n_dips && !index_available(v, index, now);)
 			index++;
 	if (index > DIP_INDEX_MAX)
 		return -ENOSPC;
@@ -213,6 +216,8 @@ void vip_runtime_release_index(struct control *c, struct vip_runtime *v,
 	free(r->history);
 	atomic_fetch_add(&c->health_epoch, 1);
 	*r = (struct dip_runtime){0};
+	if (d->index < v->n_used_indexes)
+		v->n_used_indexes = d->index;
 	if (published && !FAULT(reuse_index_at_once))
 		r->free_at_ms = clock_now_ms() + vip_conf_refresh_ms(&v->now->conf) + 1;
 }

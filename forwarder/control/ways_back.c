@@ -76,10 +76,9 @@ static void add_dip(const struct control *c, struct back_table *t, const struct 
 /* The VIP as it will be. */
 static const struct vip_version *version_after(const struct batch *b, const struct vip_runtime *v)
 {
-	for (unsigned i = 0; i < b->n; i++)
-		if (b->vips[i].rt == v)
-			return b->vips[i].remove ? NULL : b->vips[i].next;
-	return v->now;
+	const struct batch_vip *e = batch_entry(b, v);
+
+	return !e ? v->now : e->remove ? NULL : e->next;
 }
 
 static bool is_touched(const struct batch *b)
@@ -95,7 +94,7 @@ typedef void (*version_fn)(struct control *c, const struct vip_version *v, void 
 /* Every VIP of mode nat that there will be. */
 static void for_each_after(struct control *c, const struct batch *b, version_fn fn, void *arg)
 {
-	for (unsigned i = 0; i < VIPS_MAX; i++) {
+	for (unsigned i = 0; i < VIP_SLOTS; i++) {
 		const struct vip_version *v = c->vips[i] ? version_after(b, c->vips[i]) : NULL;
 		if (is_nat(v))
 			fn(c, v, arg);

@@ -26,7 +26,7 @@
 #include "io/steer_map.h"
 #include "steer.skel.h"
 
-_Static_assert(STEER_VIPS_MAX == VIPS_MAX, "the map holds every VIP slot");
+_Static_assert(STEER_VIPS_MAX == VIPS_MAX, "the map holds every VIP");
 _Static_assert(STEER_IFACES_MAX == IFACES_MAX, "every interface has a code");
 
 #define PROGRAM_NAME "steer"

@@ -3,7 +3,7 @@
 
 #include <linux/types.h>
 
-#define STEER_VIPS_MAX 4096  /* = VIPS_MAX */
+#define STEER_VIPS_MAX 4096  /* = VIPS_MAX: what leaves makes room before what comes */
 #define STEER_OWN_MAX 4096   /* addresses of the host that are VIPs' too */
 #define STEER_QUEUES_MAX 256 /* RX queues of an interface */
 #define STEER_IFACES_MAX 16  /* = IFACES_MAX */

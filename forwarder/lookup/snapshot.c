@@ -142,7 +142,7 @@ void snapshot_free(struct snapshot *s)
 {
 	if (!s)
 		return;
-	for (unsigned i = 0; i < VIPS_MAX; i++)
+	for (unsigned i = 0; i < VIP_SLOTS; i++)
 		vip_view_unref(s->vips[i]);
 	back_table_unref(s->back);
 	free(s->match);
@@ -203,7 +203,7 @@ static int match_grow(struct snapshot *s)
 	free(s->match);
 	s->match = bigger;
 	s->match_mask = entries - 1;
-	for (unsigned i = 0; i < VIPS_MAX; i++) {
+	for (unsigned i = 0; i < VIP_SLOTS; i++) {
 		if (s->vips[i])
 			match_insert(s, s->vips[i]);
 	}
@@ -212,7 +212,7 @@ static int match_grow(struct snapshot *s)
 
 int snapshot_add_vip(struct snapshot *s, struct vip_view *v)
 {
-	assert(v->slot < VIPS_MAX);
+	assert(v->slot < VIP_SLOTS);
 	if (s->vips[v->slot] || match_find(s, &v->match.address, v->match.port, v->match.protocol))
 		return -EEXIST;
 	if ((s->n_vips + 1) * 2 > s->match_mask + 1 && match_grow(s))

@@ -12,7 +12,8 @@
 #include "lookup/othello.h"
 #include "lookup/server_ids.h"
 
-#define VIPS_MAX 4096 /* VIP slots: 0 .. VIPS_MAX - 1 */
+#define VIPS_MAX 4096
+#define VIP_SLOTS (2 * VIPS_MAX) /* one change may replace them all: both have slots until the swap */
 
 enum vip_protocol { VIP_TCP, VIP_UDP, VIP_ANY }; /* any: TCP and UDP */
 enum vip_mode { VIP_L2, VIP_IPIP, VIP_GUE, VIP_NAT };
@@ -53,7 +54,7 @@ struct vip_view {
 	struct othello pins;     /* n_a == 0: the VIP has no pins */
 	uint32_t refresh_ms;     /* refresh interval */
 	uint32_t loss_ms;        /* low bits of clock_now_ms: flows of a DIP were sent elsewhere then */
-	uint16_t slot;           /* index in snapshot.vips, < VIPS_MAX */
+	uint16_t slot;           /* index in snapshot.vips, < VIP_SLOTS */
 	uint16_t gue_port;       /* VIP_GUE: UDP port at the DIPs, host order */
 	uint8_t mode;            /* enum vip_mode */
 	uint8_t affinity;        /* enum vip_affinity */
@@ -90,7 +91,7 @@ struct snapshot {
 	struct back_table *back; /* of the VIPs of mode nat; the snapshot's reference; NULL = none */
 	uint32_t n_vips;      /* VIPs in use */
 	uint32_t n_by_id;     /* of them, those with server_ids */
-	struct vip_view *vips[VIPS_MAX]; /* by slot; NULL = unused */
+	struct vip_view *vips[VIP_SLOTS]; /* by slot; NULL = unused */
 };
 
 /* By a server ID only the packet path goes: the lookups below know flows alone. */

@@ -44,7 +44,9 @@ struct traffic_counter {
 	_Atomic uint64_t bytes;
 };
 
-#define DIP_COUNTERS_MAX SIM_SIZE(131072, 1024) /* dip_view.counter is below this */
+#define DIPS_MAX SIM_SIZE(131072, 1024)
+/* dip_view.counter is below this. One change may replace all DIPs: both have counters until the swap. */
+#define DIP_COUNTERS_MAX (2 * DIPS_MAX)
 
 /** All counters of one worker. dips and back are hugemem arrays of DIP_COUNTERS_MAX. Counters only
  * grow; who takes over a DIP counter subtracts what it found (control does). */

@@ -117,6 +117,37 @@ def check_size(curl):
     print(f"# 16 VIPs of 1,000 DIPs: {first:.2f} s, once more {again:.2f} s")
 
 
+def check_as_many_as_there_may_be(curl):
+    """At the limit all VIPs but the one in use are replaced in one document, in which none but the end counts."""
+    assert curl("GET", "/v1/limits") == 200
+    most = curl.json["vips"]
+    assert curl("GET", "/v1/config") == 200
+    web = curl.json["vips"]
+
+    def document(prefix, n):
+        return {"vips": web + [{"id": f"{prefix}{i}", "address": "10.9.0.102", "port": 1 + i,
+                                "protocol": "tcp" if prefix == "a" else "udp", "dips": []} for i in range(n)]}
+
+    seconds = []
+    for prefix in ("a", "b"):
+        t = time.monotonic()
+        assert curl("PUT", "/v1/config?prune=remove", document(prefix, most - 1)) == 200, curl.text[:1000]
+        seconds.append(time.monotonic() - t)
+        assert curl.json["vips"]["created"] == most - 1
+    assert curl.json["vips"]["removed"] == most - 1
+    generation = curl.json["change"]["generation"]
+    operations = [{"method": "PUT", "path": "/v1/vips/new", "body": {"address": "10.9.0.103", "port": 1,
+                                                                    "protocol": "tcp"}},
+                  {"method": "DELETE", "path": "/v1/vips/b7"}]
+    assert curl("POST", "/v1/config:batch", {"operations": operations[:1]}) == 422
+    assert curl.json["errors"] == [{"pointer": "/operations/0/body", "code": "limit",
+                                    "detail": f"vips: {most} at the most"}]
+    assert curl("POST", "/v1/config:batch", {"operations": operations}) == 200
+    assert curl.json["change"]["generation"] == generation + 1
+    assert curl("PUT", "/v1/config?prune=remove", {"vips": web}) == 200
+    print(f"# {most} VIPs: {seconds[0]:.2f} s; all replaced {seconds[1]:.2f} s")
+
+
 # --- many clients --------------------------------------------------------------------------------
 
 class Session(http.client.HTTPConnection):
@@ -263,6 +294,7 @@ def test_batches(lab):
 
 def test_size(lab):
     with_connections(lab, lambda _: check_size(Curl(lab)))
+    with_connections(lab, lambda _: check_as_many_as_there_may_be(Curl(lab)))
 
 
 def test_many_clients(lab):

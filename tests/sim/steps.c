@@ -59,7 +59,7 @@ void sim_explain(const struct sim *s)
 	const struct model_flow *f = s->model->culprit;
 	const struct control *c = s->box->control;
 
-	for (unsigned i = 0; f && c && i < VIPS_MAX; i++) {
+	for (unsigned i = 0; f && c && i < VIP_SLOTS; i++) {
 		const struct vip_runtime *v = c->vips[i];
 		if (!v || v->uid != f->vip_uid)
 			continue;

@@ -34,6 +34,17 @@ static void disk_remove(struct persist_state *d, uint32_t uid)
 	}
 }
 
+/* For one more: twice as many at each power of two. */
+static void disk_make_room(struct persist_state *d)
+{
+	unsigned n = d->n_vips;
+
+	if (n & (n - 1))
+		return;
+	d->vips = realloc(d->vips, (n ? 2 * n : 1) * sizeof(*d->vips));
+	assert(d->vips);
+}
+
 static bool disk_has_dip(const struct persist_state *d, const struct persist_agent *a)
 {
 	for (unsigned i = 0; i < d->n_vips; i++)
@@ -86,8 +97,7 @@ void mem_store_commit(struct persist_state *d, const struct persist_txn *txn)
 		disk_remove(d, txn->delete_uids[i]);
 	for (unsigned i = 0; i < txn->n_put; i++) {
 		disk_remove(d, txn->put[i]->uid);
-		d->vips = realloc(d->vips, (d->n_vips + 1) * sizeof(*d->vips));
-		assert(d->vips);
+		disk_make_room(d);
 		d->vips[d->n_vips++] = copy_vip(txn->put[i]);
 	}
 	disk_forget_agents(d);

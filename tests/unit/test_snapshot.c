@@ -68,7 +68,7 @@ static const struct vip_view *naive_match(const struct snapshot *s, const struct
 
 	if (proto != IPPROTO_TCP && proto != IPPROTO_UDP)
 		return NULL;
-	for (unsigned i = 0; i < VIPS_MAX; i++) {
+	for (unsigned i = 0; i < VIP_SLOTS; i++) {
 		const struct vip_view *v = s->vips[i];
 		if (v && matches(&v->match, dst, dport, proto) &&
 		    (!best || specificity(&v->match) > specificity(&best->match)))
@@ -88,7 +88,7 @@ static struct vip_match random_match(struct prng *rng)
 
 static bool match_is_in(const struct snapshot *s, const struct vip_match *m)
 {
-	for (unsigned i = 0; i < VIPS_MAX; i++) {
+	for (unsigned i = 0; i < VIP_SLOTS; i++) {
 		if (s->vips[i] && ip_addr_equal(&s->vips[i]->match.address, &m->address) &&
 		    s->vips[i]->match.port == m->port && s->vips[i]->match.protocol == m->protocol)
 			return true;
@@ -104,7 +104,7 @@ START_TEST(test_match)
 	for (int t = 0; t < 60; t++) {
 		struct snapshot *s = snapshot_new(1, 0);
 		for (uint32_t n = prng_below(&rng, 100); n > 0; n--) {
-			struct vip_view *v = view_new((uint16_t)prng_below(&rng, VIPS_MAX), 0, 0);
+			struct vip_view *v = view_new((uint16_t)prng_below(&rng, VIP_SLOTS), 0, 0);
 			v->match = random_match(&rng);
 			bool refused = s->vips[v->slot] || match_is_in(s, &v->match);
 			ck_assert_int_eq(snapshot_add_vip(s, v), refused ? -EEXIST : 0);
@@ -126,13 +126,13 @@ START_TEST(test_all_slots)
 {
 	struct snapshot *s = snapshot_new(1, 0);
 
-	for (uint32_t i = 0; i < VIPS_MAX; i++) {
+	for (uint32_t i = 0; i < VIP_SLOTS; i++) {
 		struct vip_view *v = view_new((uint16_t)i, 0, 0);
 		ck_assert_int_eq(snapshot_add_vip(s, v), 0);
 		vip_view_unref(v);
 	}
-	ck_assert_uint_eq(s->n_vips, VIPS_MAX);
-	for (uint32_t i = 0; i < VIPS_MAX; i++) {
+	ck_assert_uint_eq(s->n_vips, VIP_SLOTS);
+	for (uint32_t i = 0; i < VIP_SLOTS; i++) {
 		struct ip_addr dst = address(i);
 		ck_assert_ptr_eq(snapshot_match(s, &dst, 80, IPPROTO_TCP), s->vips[i]);
 	}

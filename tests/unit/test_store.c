@@ -167,7 +167,7 @@ START_TEST(test_refuses_to_write)
 	REFUSED(bad.n_dcodes--, , "power of two");
 	REFUSED(bad.pins[1].zero[2] = 1, bad.pins[1].zero[2] = 0, "impossible bytes");
 	REFUSED(bad.pins[1].exact = 2, bad.pins[1].exact = 0, "impossible bytes");
-	REFUSED(bad.slot = VIPS_MAX, , "slot");
+	REFUSED(bad.slot = VIP_SLOTS, , "slot");
 	REFUSED(bad.uid = 0, , "uid");
 	REFUSED(bad.uid = c.txn.next_vip_uid, , "counter");
 	REFUSED(bad.conf.idle_udp_s = 0, , "idle_timeout_s/udp");

@@ -108,6 +108,7 @@ static int steer_add(void *ctx, const struct vip_match *m, struct error *err)
 {
 	(void)m;
 	(void)err;
+	assert(((struct world *)ctx)->n_steered < VIPS_MAX); /* so many its maps hold */
 	((struct world *)ctx)->n_steered++;
 	return 0;
 }
