@@ -85,7 +85,7 @@ static int check_pins(const struct persist_vip *v, const char *path, struct erro
 		const struct persist_pin *p = &v->pins[i];
 
 		if (p->exact > 1 || memcmp(p->zero, zero, sizeof(zero)) != 0 ||
-		    memcmp(p->key.zero, zero, sizeof(p->key.zero)) != 0)
+		    memcmp(p->key.dst, zero, sizeof(p->key.dst)) != 0)
 			return fault(v, path, err, "a pin with impossible bytes", i);
 	}
 	return 0;

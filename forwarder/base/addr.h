@@ -12,6 +12,7 @@ struct ip_addr {
 };
 
 #define IP_ADDR_STRLEN 46
+#define IP_PREFIX_STRLEN (IP_ADDR_STRLEN + 4)
 #define MAC_STRLEN 18
 
 /** The IPv4-mapped address of four bytes in network order. */
@@ -35,12 +36,31 @@ static inline bool ip_addr_equal(const struct ip_addr *x, const struct ip_addr *
 	return memcmp(x, y, sizeof(*x)) == 0;
 }
 
+/** The address with its lowest bits (0 .. 128) 0. Thread: any. */
+static inline struct ip_addr ip_addr_mask(const struct ip_addr *a, unsigned bits)
+{
+	struct ip_addr first = *a;
+
+	for (unsigned i = sizeof(first.b); bits; bits -= bits < 8 ? bits : 8)
+		first.b[--i] &= (uint8_t)(bits < 8 ? 0xff << bits : 0);
+	return first;
+}
+
 /** Parse "10.0.0.1" or "2001:db8::1" (an IPv4-mapped literal counts as IPv4). No zone, no prefix,
  *  no port. 0 or -EINVAL; *out is written only on success. Thread: any. */
 MUST_CHECK int ip_addr_parse(const char *text, struct ip_addr *out);
 
 /** Canonical text (RFC 5952) into buf of at least IP_ADDR_STRLEN bytes; returns buf. */
 const char *ip_addr_format(const struct ip_addr *a, char *buf);
+
+/** Parse an address, "10.0.0.0/24" or "2001:db8::/64" (of no IPv4-mapped literal). *host_bits: what
+ *  the length leaves of 32 or 128; 0 for an address. 0, -EINVAL, or -EDOM: bits behind the length
+ *  are set. Outputs are written only on success. Thread: any. */
+MUST_CHECK int ip_prefix_parse(const char *text, struct ip_addr *out, uint8_t *host_bits);
+
+/** The same as canonical text, an address without a length, into buf of at least IP_PREFIX_STRLEN
+ *  bytes; returns buf. */
+const char *ip_prefix_format(const struct ip_addr *a, unsigned host_bits, char *buf);
 
 /** True for an address that can be one host's: not unspecified, multicast, loopback or v4
  *  broadcast. */

@@ -241,7 +241,7 @@ bool dip_conf_same_identity(const struct dip_conf *was, const struct dip_conf *n
 
 /* What is not compared here could be changed without anybody noticing: a change to the same is
  * none. */
-_Static_assert(sizeof(struct vip_conf) == sizeof(struct health_conf) + 136 &&
+_Static_assert(sizeof(struct vip_conf) == sizeof(struct health_conf) + 140 &&
 		       sizeof(struct dip_conf) == 116,
 	       "compare a new member in vip_conf_equal or dip_conf_equal");
 
@@ -393,19 +393,6 @@ bool dip_conf_validate(const struct dip_conf *c, const struct vip_conf *vip,
 		field_errors_add(errors, "/server_id", "bad_value", "%s",
 				 "1 to 15 octets in hexadecimal");
 	return field_errors_count(errors) == before;
-}
-
-bool vip_match_overlaps(const struct vip_match *x, const struct vip_match *y)
-{
-	return ip_addr_equal(&x->address, &y->address) &&
-	       (x->port == y->port || x->port == 0 || y->port == 0) &&
-	       (x->protocol == y->protocol || x->protocol == VIP_ANY || y->protocol == VIP_ANY);
-}
-
-bool vip_match_equal(const struct vip_match *x, const struct vip_match *y)
-{
-	return ip_addr_equal(&x->address, &y->address) && x->port == y->port &&
-	       x->protocol == y->protocol;
 }
 
 /* closing_pin_s is no bound: control adds a refresh interval to it, and 0 is a legal value. */

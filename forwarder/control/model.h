@@ -150,10 +150,6 @@ static inline uint16_t dip_conf_port(const struct dip_conf *c, const struct vip_
 bool vip_conf_equal(const struct vip_conf *x, const struct vip_conf *y);
 bool dip_conf_equal(const struct dip_conf *x, const struct dip_conf *y);
 
-/** True if some packet can match both; equal: the same address, port and protocol. */
-bool vip_match_overlaps(const struct vip_match *x, const struct vip_match *y);
-bool vip_match_equal(const struct vip_match *x, const struct vip_match *y);
-
 /** Refresh interval of a VIP: 5 s, at most a quarter of its shortest idle time-out. */
 uint32_t vip_conf_refresh_ms(const struct vip_conf *c);
 

@@ -73,17 +73,20 @@ const volatile __u32 frame_max = 1792;
  * attaching, changed in one store while frames come. */
 volatile __u64 own_mac;
 
+#include "io/steer_wide.bpf.h"
+
 /* What the walk over the headers has found. */
 enum verdict { OTHERS, OURS, BY_PORT };
 
 static __always_inline int vip_has_address(const struct steer_vip_key *key)
 {
-	return bpf_map_lookup_elem(&vip_addrs, key->addr) != NULL;
+	return bpf_map_lookup_elem(&vip_addrs, key->addr) != NULL || wide_has_address(key);
 }
 
-/* The most specific first; the same order as the worker's match. */
+/* Is there a VIP that takes it? Which one, the worker finds. */
 static __always_inline int vip_has_port(struct steer_vip_key *key)
 {
+	__be16 port = key->port;
 	__u8 proto = key->proto;
 
 	if (bpf_map_lookup_elem(&vips, key))
@@ -96,7 +99,7 @@ static __always_inline int vip_has_port(struct steer_vip_key *key)
 	if (bpf_map_lookup_elem(&vips, key))
 		return 1;
 	key->proto = 0;
-	return bpf_map_lookup_elem(&vips, key) != NULL;
+	return bpf_map_lookup_elem(&vips, key) != NULL || wide_has_port(key, port, proto);
 }
 
 /* The ports, if a whole minimal header is there (l4_len: bytes by the IP header); else the packet

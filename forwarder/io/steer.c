@@ -24,6 +24,7 @@
 #include "base/log.h"
 #include "io/port.h"
 #include "io/steer_map.h"
+#include "io/steer_vips.h"
 #include "steer.skel.h"
 
 _Static_assert(STEER_VIPS_MAX == VIPS_MAX, "the map holds every VIP");
@@ -35,8 +36,7 @@ struct steer {
 	unsigned n_ifaces;
 	int ifindexes[IFACES_MAX];
 	struct steer_bpf *bpf[IFACES_MAX];
-	int addrs_fd;
-	int vips_fd;
+	struct steer_vips vips;
 	struct steer_backs backs;
 	int own_fd;
 	struct ip_addr *own; /* what is in that map; sorted */
@@ -85,10 +85,15 @@ static int share_maps(const struct steer *s, struct steer_bpf *b)
 	const struct {
 		struct bpf_map *map;
 		int fd;
-	} shared[] = {
-		{b->maps.vip_addrs, s->addrs_fd},      {b->maps.vips, s->vips_fd},
-		{b->maps.own_addrs, s->own_fd},	       {b->maps.backs, s->backs.ways_fd},
-		{b->maps.back_used, s->backs.used_fd}, {b->maps.back_wanted, s->backs.wanted_fd}};
+	} shared[] = {{b->maps.vip_addrs, s->vips.addrs_fd},
+		      {b->maps.vips, s->vips.vips_fd},
+		      {b->maps.own_addrs, s->own_fd},
+		      {b->maps.vip_prefixes, s->vips.wide.prefixes_fd},
+		      {b->maps.vip_blocks, s->vips.wide.blocks_fd},
+		      {b->maps.n_wide, s->vips.wide.n_fd},
+		      {b->maps.backs, s->backs.ways_fd},
+		      {b->maps.back_used, s->backs.used_fd},
+		      {b->maps.back_wanted, s->backs.wanted_fd}};
 	int rc = 0;
 
 	for (size_t i = 0; rc == 0 && i < ARRAY_LEN(shared); i++)
@@ -98,9 +103,12 @@ static int share_maps(const struct steer *s, struct steer_bpf *b)
 
 static void keep_maps(struct steer *s, const struct steer_bpf *b)
 {
-	s->addrs_fd = bpf_map__fd(b->maps.vip_addrs);
-	s->vips_fd = bpf_map__fd(b->maps.vips);
+	s->vips.addrs_fd = bpf_map__fd(b->maps.vip_addrs);
+	s->vips.vips_fd = bpf_map__fd(b->maps.vips);
 	s->own_fd = bpf_map__fd(b->maps.own_addrs);
+	s->vips.wide.prefixes_fd = bpf_map__fd(b->maps.vip_prefixes);
+	s->vips.wide.blocks_fd = bpf_map__fd(b->maps.vip_blocks);
+	s->vips.wide.n_fd = bpf_map__fd(b->maps.n_wide);
 	s->backs.ways_fd = bpf_map__fd(b->maps.backs);
 	s->backs.used_fd = bpf_map__fd(b->maps.back_used);
 	s->backs.wanted_fd = bpf_map__fd(b->maps.back_wanted);
@@ -410,16 +418,6 @@ int steer_detach(const char *ifname, struct error *err)
 /* --- maps ---------------------------------------------------------------------------------------
  */
 
-static struct steer_vip_key vip_key(const struct vip_match *m)
-{
-	static const uint8_t protos[] = {
-		[VIP_TCP] = IPPROTO_TCP, [VIP_UDP] = IPPROTO_UDP, [VIP_ANY] = 0};
-	struct steer_vip_key key = {.port = htons(m->port), .proto = protos[m->protocol]};
-
-	memcpy(key.addr, m->address.b, sizeof(key.addr));
-	return key;
-}
-
 static int map_error(struct error *err, int rc, const char *what)
 {
 	return error_set(err, rc, "steer: cannot %s a VIP: %s", what, strerror(-rc));
@@ -427,36 +425,16 @@ static int map_error(struct error *err, int rc, const char *what)
 
 int steer_add_vip(struct steer *s, const struct vip_match *m, struct error *err)
 {
-	struct steer_vip_key key = vip_key(m);
-	uint32_t n_vips = 0, one = 1;
+	int rc = steer_vips_add(&s->vips, m);
 
-	if (bpf_map_update_elem(s->vips_fd, &key, &one, BPF_NOEXIST) < 0)
-		return errno == EEXIST ? 0 : map_error(err, -errno, "add");
-	if (bpf_map_lookup_elem(s->addrs_fd, key.addr, &n_vips) < 0)
-		n_vips = 0;
-	n_vips++;
-	if (bpf_map_update_elem(s->addrs_fd, key.addr, &n_vips, BPF_ANY) < 0) {
-		int rc = -errno;
-
-		bpf_map_delete_elem(s->vips_fd, &key);
-		return map_error(err, rc, "add");
-	}
-	return 0;
+	return rc ? map_error(err, rc, "add") : 0;
 }
 
 int steer_del_vip(struct steer *s, const struct vip_match *m, struct error *err)
 {
-	struct steer_vip_key key = vip_key(m);
-	uint32_t n_vips = 0;
+	int rc = steer_vips_del(&s->vips, m);
 
-	if (bpf_map_delete_elem(s->vips_fd, &key) < 0)
-		return errno == ENOENT ? 0 : map_error(err, -errno, "remove");
-	if (bpf_map_lookup_elem(s->addrs_fd, key.addr, &n_vips) < 0)
-		return map_error(err, -errno, "remove");
-	if (--n_vips > 0 ? bpf_map_update_elem(s->addrs_fd, key.addr, &n_vips, BPF_EXIST) < 0
-			 : bpf_map_delete_elem(s->addrs_fd, key.addr) < 0)
-		return map_error(err, -errno, "remove");
-	return 0;
+	return rc ? map_error(err, rc, "remove") : 0;
 }
 
 struct steer_backs *steer_backs(struct steer *s)

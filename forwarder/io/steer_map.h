@@ -71,3 +71,42 @@ enum steer_back_code {
 	STEER_BACK_TOO_BIG,	       /* for the way to the client, and may be fragmented */
 	STEER_BACK_ELSEWHERE,	       /* the way leads out by an interface that is not served */
 };
+
+/* --- VIPs that are more than one address or one port ----------------------------------------------- */
+
+#define STEER_BLOCKS_MAX (STEER_VIPS_MAX * 31) /* at most 30 blocks of ports a VIP, and its own entry */
+#define STEER_BLOCK_SIZES 17		       /* 2^0 .. 2^16 ports */
+
+/* Key of map `vip_blocks`: a prefix and 2^bits ports, as in lookup/wide_match.c. Its value is the number
+ * of VIPs (__u32) that have it. */
+struct steer_block_key {
+	__u8 addr[16]; /* the prefix's first */
+	__u16 port;    /* the block's first, host order */
+	__u16 port_end; /* of STEER_WHOLE, else 0 */
+	__u8 bits;     /* of the port that do not matter; STEER_WHOLE: a VIP's own entry */
+	__u8 host_bits;
+	__u8 proto; /* IPPROTO_TCP, IPPROTO_UDP, 0 = both */
+	__u8 zero;
+};
+
+#define STEER_WHOLE 0xff
+
+/* Key of the trie `vip_prefixes`. Mapped or not, an IPv4 address is no part of an IPv6 prefix. */
+struct steer_prefix_key {
+	__u32 len; /* bits of what follows that count */
+	__u8 family; /* 4 or 6 */
+	__u8 addr[16];
+	__u8 zero[3];
+};
+
+#define STEER_ADDRESS_LEN (8 + 128) /* the longest len */
+
+/* Its value: the VIPs of this very prefix. */
+struct steer_prefix {
+	__u8 addr[16];
+	__u32 len;
+	__u32 host_bits;
+	__u32 n_vips;
+	__u32 sizes; /* bit i: there are blocks of 2^i ports */
+	__u32 n_blocks[STEER_BLOCK_SIZES];
+};

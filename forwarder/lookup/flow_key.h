@@ -11,7 +11,7 @@ struct flow_key {
 	uint16_t sport_be;
 	uint16_t dport_be;
 	uint8_t proto; /* IPPROTO_TCP or IPPROTO_UDP */
-	uint8_t zero[3];
+	uint8_t dst[3]; /* which address of a VIP that has several (flow_key_put_dst); else 0 */
 };
 _Static_assert(sizeof(struct flow_key) == 24, "three 64-bit words, hashed as such");
 
@@ -53,8 +53,8 @@ static ALWAYS_INLINE bool flow_key_words_are_v4(uint64_t w0, uint64_t w1)
  *  multiplier at least 30 of its bits decide what must be cancelled.
  *
  *  An IPv4 flow's address and ports fill one word: one round, which is a bijection, so no two flows of
- *  a protocol have equal hashes. The protocol is worth a secret in that round's input; flows of two
- *  protocols have equal hashes where their words differ by what only who knows the seed can tell.
+ *  a protocol and dst have equal hashes. Protocol and dst are worth a secret in that round's input; flows
+ *  that differ there have equal hashes where their words differ by what only who knows the seed can tell.
  *  Thread: any. */
 static ALWAYS_INLINE uint64_t flow_key_hash(const struct flow_key *key, uint64_t seed)
 {

@@ -1,6 +1,7 @@
 /* Building and freeing snapshots, and their two small hash tables: VIP match and exact flows. Both
  * are open-addressing tables that are at most half full, probed linearly; the match table is keyed
- * by a secret of its own, the exact table by the flow's hash, which hangs on the VIP's secret. */
+ * by a secret of its own, the exact table by the flow's hash, which hangs on the VIP's secret.
+ * Prefixes and ranges of ports are in a third one (wide_match.c). */
 #include "lookup/snapshot.h"
 
 #include <assert.h>
@@ -9,6 +10,7 @@
 #include <string.h>
 
 #include "base/entropy.h"
+#include "lookup/wide_match.h"
 
 #define MATCH_ENTRIES_MIN 16u
 
@@ -147,6 +149,7 @@ void snapshot_free(struct snapshot *s)
 	back_table_unref(s->back);
 	free(s->match);
 	free(s->exact);
+	wide_match_free(s->wide);
 	free(s);
 }
 
@@ -204,47 +207,92 @@ static int match_grow(struct snapshot *s)
 	s->match = bigger;
 	s->match_mask = entries - 1;
 	for (unsigned i = 0; i < VIP_SLOTS; i++) {
-		if (s->vips[i])
+		if (s->vips[i] && !vip_match_is_wide(&s->vips[i]->match))
 			match_insert(s, s->vips[i]);
 	}
 	return 0;
 }
 
-int snapshot_add_vip(struct snapshot *s, struct vip_view *v)
+static int add_wide(struct snapshot *s, const struct vip_view *v)
 {
-	assert(v->slot < VIP_SLOTS);
-	if (s->vips[v->slot] || match_find(s, &v->match.address, v->match.port, v->match.protocol))
+	if (!s->wide)
+		s->wide = wide_match_new();
+	return s->wide ? wide_match_add(s->wide, v) : -ENOMEM;
+}
+
+static int add_plain(struct snapshot *s, const struct vip_view *v)
+{
+	if (match_find(s, &v->match.address, v->match.port, v->match.protocol))
 		return -EEXIST;
 	if ((s->n_vips + 1) * 2 > s->match_mask + 1 && match_grow(s))
 		return -ENOMEM;
+	return 0;
+}
+
+int snapshot_add_vip(struct snapshot *s, struct vip_view *v)
+{
+	bool wide = vip_match_is_wide(&v->match);
+
+	assert(v->slot < VIP_SLOTS);
+	if (s->vips[v->slot])
+		return -EEXIST;
+	int rc = wide ? add_wide(s, v) : add_plain(s, v);
+	if (rc)
+		return rc;
 	vip_view_ref(v);
 	s->vips[v->slot] = v;
 	s->n_vips++;
 	s->n_by_id += v->server_ids != NULL;
-	match_insert(s, v);
+	if (!wide)
+		match_insert(s, v);
 	return 0;
+}
+
+static ALWAYS_INLINE const struct vip_view *match_plain(const struct snapshot *s,
+							const struct ip_addr *dst, uint16_t dport,
+							enum vip_protocol exact,
+							enum match_kind first)
+{
+	for (unsigned kind = first; kind < first + 2u; kind++) {
+		if (!(s->match_kinds >> kind & 1))
+			continue;
+		struct vip_view *v = match_find(s, dst, dport, kind == first ? exact : VIP_ANY);
+		if (v)
+			return v;
+	}
+	return NULL;
 }
 
 const struct vip_view *snapshot_match(const struct snapshot *s, const struct ip_addr *dst,
 				      uint16_t dport, uint8_t proto)
 {
 	enum vip_protocol exact = proto == IPPROTO_TCP ? VIP_TCP : VIP_UDP;
+	const struct vip_view *v = NULL;
 
 	if (proto != IPPROTO_TCP && proto != IPPROTO_UDP)
 		return NULL;
-	for (unsigned kind = 0; kind < N_MATCH_KINDS; kind++) {
-		if (!(s->match_kinds >> kind & 1))
-			continue;
-		bool any_port = kind == ANYPORT_PROTO || kind == ANYPORT_ANY;
-		bool any_proto = kind == PORT_ANY || kind == ANYPORT_ANY;
-		if (!any_port && !dport)
-			continue; /* 0 is a key's word for any port */
-		const struct vip_view *v =
-			match_find(s, dst, any_port ? 0 : dport, any_proto ? VIP_ANY : exact);
-		if (v)
-			return v;
-	}
-	return NULL;
+	if (likely(dport)) /* 0 is a key's word for any port */
+		v = match_plain(s, dst, dport, exact, PORT_PROTO);
+	if (!v && unlikely(s->wide))
+		v = wide_match_address(s->wide, dst, dport, exact);
+	if (!v)
+		v = match_plain(s, dst, 0, exact, ANYPORT_PROTO);
+	if (!v && unlikely(s->wide))
+		v = wide_match_prefix(s->wide, dst, dport, exact);
+	return v;
+}
+
+#define DST_BITS_KEPT 24u
+
+void flow_key_put_dst(const struct vip_view *v, const struct ip_addr *dst, struct flow_key *key)
+{
+	struct flow_key words = {.src = *dst};
+	uint64_t h = flow_key_hash(&words, v->seed);
+
+	/* The bits that differ most go where the hash multiplies them into the most others. */
+	for (unsigned i = 0; i < sizeof(key->dst); i++)
+		key->dst[i] = v->dst_bits <= DST_BITS_KEPT ? dst->b[15 - i]
+							   : (uint8_t)(h >> (24 + 8 * i));
 }
 
 /* --- exact flows ---------------------------------------------------------------------------------

@@ -11,21 +11,14 @@
 #include "lookup/flow_key.h"
 #include "lookup/othello.h"
 #include "lookup/server_ids.h"
+#include "lookup/vip_match.h"
 
 #define VIPS_MAX 4096
 #define VIP_SLOTS (2 * VIPS_MAX) /* one change may replace them all: both have slots until the swap */
 
-enum vip_protocol { VIP_TCP, VIP_UDP, VIP_ANY }; /* any: TCP and UDP */
 enum vip_mode { VIP_L2, VIP_IPIP, VIP_GUE, VIP_NAT };
 enum vip_affinity { AFFINITY_FLOW, AFFINITY_CLIENT };
 enum learn_overflow { OVERFLOW_FORWARD, OVERFLOW_DROP };
-
-/** How packets of a VIP are recognised. */
-struct vip_match {
-	struct ip_addr address;
-	uint16_t port; /* host order; 0 = any */
-	enum vip_protocol protocol;
-};
 
 /** One DIP as a worker sees it; index in vip_view.dips is the DIP index. */
 struct dip_view {
@@ -59,6 +52,7 @@ struct vip_view {
 	uint8_t mode;            /* enum vip_mode */
 	uint8_t affinity;        /* enum vip_affinity */
 	uint8_t on_learn_overflow; /* enum learn_overflow */
+	uint8_t dst_bits; /* low bits of the destination that belong to the flow; 0: none do */
 	/* read in bursts of snapshots that have n_by_id */
 	struct server_ids *server_ids; /* whom QUIC connection IDs name; NULL = they are not looked at */
 	/* read by control */
@@ -83,11 +77,13 @@ struct snapshot {
 	uint32_t exact_mask; /* entries - 1 */
 	uint32_t exact_limit; /* how many may be added */
 	struct exact_entry *exact; /* open addressing by the flow's hash */
-	/* VIP match: open addressing over vip_match; entries name slots */
+	/* VIP match: open addressing over those that are one address, and one port or any; entries
+	 * name slots */
 	uint32_t match_mask;
 	uint16_t *match;      /* slot + 1, 0 = free */
 	uint8_t match_kinds;  /* bit k: some VIP is of kind k (see snapshot_match) */
 	uint64_t match_seed;
+	struct wide_match *wide; /* all others; NULL: there are none */
 	struct back_table *back; /* of the VIPs of mode nat; the snapshot's reference; NULL = none */
 	uint32_t n_vips;      /* VIPs in use */
 	uint32_t n_by_id;     /* of them, those with server_ids */
@@ -139,12 +135,20 @@ MUST_CHECK int snapshot_add_vip(struct snapshot *s, struct vip_view *v);
 /** Unref all views and free. NULL is fine. No reader may be left. */
 void snapshot_free(struct snapshot *s);
 
-/** The VIP of a packet to dst:dport (host order) over proto (IPPROTO_*), or NULL. Order, the most
- *  specific first: (port, proto), (port, any), (0, proto), (0, any). Thread: worker or control. */
+/** The VIP of a packet to dst:dport (host order) over proto (IPPROTO_*), or NULL: of those that take
+ *  it (vip_match_takes) the most specific one (vip_match_order). Thread: worker or control. */
 const struct vip_view *snapshot_match(const struct snapshot *s, const struct ip_addr *dst,
 				      uint16_t dport, uint8_t proto);
 
-/** The flow key of a packet within a VIP (affinity decides what counts). */
+/** What of its destination belongs to a flow, for vip_view.dst_bits: with affinity `flow` all that
+ *  differs within the VIP; to a client's one device all addresses are one. */
+static inline uint8_t vip_match_dst_bits(const struct vip_match *m, enum vip_affinity affinity)
+{
+	return affinity == AFFINITY_FLOW ? m->host_bits : 0;
+}
+
+/** The flow key of a packet within a VIP (affinity decides what counts); that of a VIP with dst_bits
+ *  needs flow_key_put_dst as well. */
 static ALWAYS_INLINE void flow_key_of(const struct vip_view *v, const struct ip_addr *src,
 				      uint16_t sport_be, uint16_t dport_be, uint8_t proto,
 				      struct flow_key *key)
@@ -155,8 +159,14 @@ static ALWAYS_INLINE void flow_key_of(const struct vip_view *v, const struct ip_
 	key->sport_be = flow ? sport_be : 0;
 	key->dport_be = flow ? dport_be : 0;
 	key->proto = flow ? proto : 0;
-	memset(key->zero, 0, sizeof(key->zero));
+	memset(key->dst, 0, sizeof(key->dst));
 }
+
+/** Put the destination into the key of a flow of a VIP with dst_bits. Up to 24 bits stand there as they
+ *  are. Of more, 24 bits of their hash do: two connections from one client address and port to one
+ *  port of two addresses are one flow once in 2^24 such pairs, and then both stay on its DIP.
+ *  Thread: any. */
+void flow_key_put_dst(const struct vip_view *v, const struct ip_addr *dst, struct flow_key *key);
 
 /** True if x (an Othello word) pins hash h to a usable DIP of v. */
 static ALWAYS_INLINE bool vip_view_pin_valid(const struct vip_view *v, uint64_t h, uint32_t x)

@@ -80,6 +80,16 @@ static ALWAYS_INLINE bool same_destination(const struct packet *x, const struct 
 	       ip_addr_equal(&x->dst, &y->dst);
 }
 
+/* There are VIPs of several addresses: which of them it is belongs to the flow. */
+static SELDOM void classify_dst(struct burst *b)
+{
+	for (unsigned i = 0; i < b->n; i++) {
+		struct lookup *f = &b->flows[i];
+		if (f->vip && f->vip->dst_bits)
+			flow_key_put_dst(f->vip, &b->packets[i].dst, &f->key);
+	}
+}
+
 /* Which VIP, and which flow of it. Packets in a row mostly go to one VIP, and comparing with the
  * last one costs a tenth of a match. (Not one loop with parse: a packet's addresses, read as a
  * whole just after they were written in parts, would wait for the store buffer.) */
@@ -116,6 +126,8 @@ static void classify(struct burst *b)
 		else
 			burst_end(b, i, DROP_no_vip);
 	}
+	if (unlikely(b->s->wide))
+		classify_dst(b);
 }
 
 static void look_up(struct burst *b)

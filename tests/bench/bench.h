@@ -41,7 +41,7 @@ static ALWAYS_INLINE void bench_flow_key(uint32_t i, struct flow_key *key)
 	key->sport_be = (uint16_t)(i & 31) << 8 | 0x80;
 	key->dport_be = 0x5000;
 	key->proto = 6;
-	memset(key->zero, 0, sizeof(key->zero));
+	memset(key->dst, 0, sizeof(key->dst));
 }
 
 /** All flows below n, a power of two, each once in a round, in a random order: the next one. */

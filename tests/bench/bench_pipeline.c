@@ -91,7 +91,8 @@ static struct vip_view *make_vip(const struct layout *l, uint32_t n_flows)
 	v->mode = (uint8_t)l->mode;
 	v->gue_port = 6080;
 	v->affinity = AFFINITY_FLOW;
-	v->match = (struct vip_match){vip_address(l->v6), 80, VIP_TCP};
+	v->match =
+		(struct vip_match){.address = vip_address(l->v6), .port = 80, .protocol = VIP_TCP};
 	for (unsigned i = 1; i <= N_DIPS; i++)
 		vip_view_dips(v)[i] = (struct dip_view){
 			.address = dip_address(l->dip_v6, i),

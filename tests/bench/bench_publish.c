@@ -136,7 +136,8 @@ static void make_vip(struct rig *r)
 
 	q.vip_edit.members = VIP_M_ADDRESS | VIP_M_PORT | VIP_M_PROTOCOL;
 	vip_conf_defaults(&q.vip_edit.conf);
-	q.vip_edit.conf.match = (struct vip_match){address(0x0a090064), 80, VIP_TCP};
+	q.vip_edit.conf.match =
+		(struct vip_match){.address = address(0x0a090064), .port = 80, .protocol = VIP_TCP};
 	change(r, &q);
 	for (unsigned i = 0; i < N_DIPS; i++) {
 		q = (struct control_request){.op = OP_DIP_PUT, .vip = "web"};

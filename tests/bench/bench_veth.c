@@ -158,7 +158,8 @@ static struct figure run_concury(struct worker *w, unsigned ms)
 
 static struct vip_match vip(void)
 {
-	return (struct vip_match){ip_addr_v4(vip_address), VIP_PORT, VIP_TCP};
+	return (struct vip_match){
+		.address = ip_addr_v4(vip_address), .port = VIP_PORT, .protocol = VIP_TCP};
 }
 
 static struct snapshot *make_snapshot(void)

@@ -37,7 +37,9 @@ void edits_put_vip(struct edits *s, const char *vip, unsigned port)
 	edits_add(s, OP_VIP_PUT, vip, NULL);
 	struct vip_edit *v = &s->vips[s->n - 1];
 	v->members = VIP_M_ADDRESS | VIP_M_PORT | VIP_M_PROTOCOL;
-	v->conf.match = (struct vip_match){frames_ip(WORLD_VIP_ADDRESS), (uint16_t)port, VIP_TCP};
+	v->conf.match = (struct vip_match){.address = frames_ip(WORLD_VIP_ADDRESS),
+					   .port = (uint16_t)port,
+					   .protocol = VIP_TCP};
 }
 
 void edits_put_dip(struct edits *s, const char *vip, const char *dip, unsigned last,

@@ -53,7 +53,8 @@ struct vip_view *forwarding_vip(uint16_t slot, const char *address, unsigned n_d
 	v->affinity = AFFINITY_FLOW;
 	v->on_learn_overflow = OVERFLOW_FORWARD;
 	v->uid = 1000u + slot;
-	v->match = (struct vip_match){frames_ip(address), 0, VIP_ANY};
+	v->match =
+		(struct vip_match){.address = frames_ip(address), .port = 0, .protocol = VIP_ANY};
 	for (unsigned i = 1; i <= n_dips; i++) {
 		const uint8_t ip[4] = {10, 9, (uint8_t)slot, (uint8_t)i};
 		vip_view_dips(v)[i] = (struct dip_view){

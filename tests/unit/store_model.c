@@ -145,7 +145,7 @@ void model_vip_change(struct model *m, struct persist_vip *v)
 		struct persist_pin *p = &v->pins[i];
 
 		memset(p, 0, sizeof(*p));
-		fill_random(&p->key, offsetof(struct flow_key, zero));
+		fill_random(&p->key, offsetof(struct flow_key, dst));
 		p->dip = v->dips[model_random(v->n_dips)].index;
 		p->exact = (uint8_t)model_random(2);
 	}

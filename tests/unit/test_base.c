@@ -84,6 +84,59 @@ START_TEST(test_addresses_round_trip)
 }
 END_TEST
 
+START_TEST(test_prefixes)
+{
+	static const struct {
+		const char *text;
+		int rc;
+		unsigned host_bits;
+		const char *canonical; /* NULL: text */
+	} cases[] = {
+		{"10.9.0.0/24", 0, 8, NULL},
+		{"10.9.0.7/32", 0, 0, "10.9.0.7"},
+		{"10.9.0.7", 0, 0, NULL},
+		{"0.0.0.0/0", 0, 32, NULL},
+		{"10.9.0.4/30", 0, 2, NULL},
+		{"2001:db8::/64", 0, 64, NULL},
+		{"2001:DB8:0::/48", 0, 80, "2001:db8::/48"},
+		{"::/0", 0, 128, NULL},
+		{"2001:db8::1/128", 0, 0, "2001:db8::1"},
+		{"::ffff:10.0.0.0", 0, 0, "10.0.0.0"},
+		{"::ffff:10.0.0.0/24", -EINVAL, 0, NULL},
+		{"::ffff:10.0.0.0/120", -EINVAL, 0, NULL},
+		{"2001:db8::/048", -EINVAL, 0, NULL},
+		{"10.9.0.0/00", -EINVAL, 0, NULL},
+		{"10.9.0.1/24", -EDOM, 0, NULL},
+		{"2001:db8::1/64", -EDOM, 0, NULL},
+		{"10.9.0.0/33", -EINVAL, 0, NULL},
+		{"::/129", -EINVAL, 0, NULL},
+		{"10.9.0.0/", -EINVAL, 0, NULL},
+		{"10.9.0.0/-1", -EINVAL, 0, NULL},
+		{"10.9.0.0/24 ", -EINVAL, 0, NULL},
+		{"10.9.0.0/1000", -EINVAL, 0, NULL},
+		{"10.9.0/24", -EINVAL, 0, NULL},
+		{"/24", -EINVAL, 0, NULL},
+		{"", -EINVAL, 0, NULL},
+		{"0000:0000:0000:0000:0000:0000:0000:0000:0000:0000/0", -EINVAL, 0, NULL},
+	};
+	char buf[IP_PREFIX_STRLEN];
+
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct ip_addr a = {.b = {1}};
+		uint8_t host_bits = 99;
+		ck_assert_msg(ip_prefix_parse(cases[i].text, &a, &host_bits) == cases[i].rc, "'%s'",
+			      cases[i].text);
+		if (cases[i].rc) {
+			ck_assert(a.b[0] == 1 && host_bits == 99);
+			continue;
+		}
+		ck_assert_uint_eq(host_bits, cases[i].host_bits);
+		ck_assert_str_eq(ip_prefix_format(&a, host_bits, buf),
+				 cases[i].canonical ? cases[i].canonical : cases[i].text);
+	}
+}
+END_TEST
+
 START_TEST(test_macs)
 {
 	const char *const bad[] = {"",
@@ -303,6 +356,7 @@ int main(void)
 	tcase_set_timeout(tc, 60);
 	tcase_add_test(tc, test_addresses);
 	tcase_add_test(tc, test_addresses_round_trip);
+	tcase_add_test(tc, test_prefixes);
 	tcase_add_test(tc, test_macs);
 	tcase_add_test(tc, test_clock);
 	tcase_add_test(tc, test_entropy);

@@ -460,7 +460,8 @@ static void put_match(const char *id, uint16_t port, enum vip_protocol protocol,
 	snprintf(r.vip, sizeof(r.vip), "%s", id);
 	vip_conf_defaults(&r.vip_edit.conf);
 	r.vip_edit.members = VIP_M_ADDRESS | VIP_M_PORT | VIP_M_PROTOCOL;
-	r.vip_edit.conf.match = (struct vip_match){frames_ip(WORLD_VIP_ADDRESS), port, protocol};
+	r.vip_edit.conf.match = (struct vip_match){
+		.address = frames_ip(WORLD_VIP_ADDRESS), .port = port, .protocol = protocol};
 	world_request(w, &r);
 	ck_assert_msg(r.status == want, "%s: status %d, not %d", id, r.status, want);
 }

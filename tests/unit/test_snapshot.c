@@ -8,6 +8,7 @@
 #include "lookup/othello_map.h"
 #include "lookup/snapshot.h"
 #include "tests/unit/prng.h"
+#include "tests/unit/random_vips.h"
 #include "tests/unit/scarce_space.h"
 
 /* --- fixtures ------------------------------------------------------------------------------------
@@ -46,21 +47,6 @@ static struct flow_key random_key(struct prng *rng, const struct vip_view *v)
 /* --- match ---------------------------------------------------------------------------------------
  */
 
-static bool matches(const struct vip_match *m, const struct ip_addr *dst, uint16_t dport,
-		    uint8_t proto)
-{
-	enum vip_protocol p = proto == IPPROTO_TCP ? VIP_TCP : VIP_UDP;
-
-	return ip_addr_equal(&m->address, dst) && (m->port == 0 || m->port == dport) &&
-	       (m->protocol == VIP_ANY || m->protocol == p);
-}
-
-/* (port, proto) before (port, any) before (0, proto) before (0, any). */
-static int specificity(const struct vip_match *m)
-{
-	return (m->port ? 2 : 0) + (m->protocol != VIP_ANY);
-}
-
 static const struct vip_view *naive_match(const struct snapshot *s, const struct ip_addr *dst,
 					  uint16_t dport, uint8_t proto)
 {
@@ -70,8 +56,8 @@ static const struct vip_view *naive_match(const struct snapshot *s, const struct
 		return NULL;
 	for (unsigned i = 0; i < VIP_SLOTS; i++) {
 		const struct vip_view *v = s->vips[i];
-		if (v && matches(&v->match, dst, dport, proto) &&
-		    (!best || specificity(&v->match) > specificity(&best->match)))
+		if (v && random_vips_take(&v->match, dst, dport, proto) &&
+		    (!best || random_vips_rank(&v->match) > random_vips_rank(&best->match)))
 			best = v;
 	}
 	return best;
@@ -89,8 +75,10 @@ static struct vip_match random_match(struct prng *rng)
 static bool match_is_in(const struct snapshot *s, const struct vip_match *m)
 {
 	for (unsigned i = 0; i < VIP_SLOTS; i++) {
-		if (s->vips[i] && ip_addr_equal(&s->vips[i]->match.address, &m->address) &&
-		    s->vips[i]->match.port == m->port && s->vips[i]->match.protocol == m->protocol)
+		const struct vip_match *n = s->vips[i] ? &s->vips[i]->match : NULL;
+		if (n && ip_addr_equal(&n->address, &m->address) && n->port == m->port &&
+		    n->protocol == m->protocol && n->host_bits == m->host_bits &&
+		    n->port_end == m->port_end)
 			return true;
 	}
 	return false;
@@ -118,6 +106,119 @@ START_TEST(test_match)
 					 naive_match(s, &dst, dport, proto));
 		}
 		snapshot_free(s);
+	}
+}
+END_TEST
+
+/* Prefixes and ranges among the others; each lookup also at the VIPs' edges. */
+START_TEST(test_match_wide)
+{
+	struct prng rng = prng_new("match_wide");
+	unsigned n_hits = 0, n_over = 0;
+
+	for (int t = 0; t < 150; t++) {
+		struct snapshot *s = snapshot_new(1, 0);
+		for (uint32_t n = prng_below(&rng, t % 10 ? 60 : 400); n > 0; n--) {
+			struct vip_view *v = view_new((uint16_t)prng_below(&rng, VIPS_MAX), 0, 0);
+			v->match =
+				prng_below(&rng, 3) ? random_vips_match(&rng) : random_match(&rng);
+			bool refused = s->vips[v->slot] || match_is_in(s, &v->match);
+			ck_assert_int_eq(snapshot_add_vip(s, v), refused ? -EEXIST : 0);
+			vip_view_unref(v);
+		}
+		for (int k = 0; k < 400; k++) {
+			struct ip_addr dst = random_vips_dst(&rng, prng_below(&rng, 2));
+			uint16_t dport = (uint16_t)prng_below(&rng, k % 4 ? 70 : 65536);
+			uint8_t proto = prng_below(&rng, 2) ? IPPROTO_TCP : IPPROTO_UDP;
+			const struct vip_view *v = s->vips[prng_below(&rng, VIPS_MAX)];
+			for (unsigned i = 0; v == NULL && i < VIPS_MAX && k % 2; i++)
+				v = s->vips[i];
+			if (v && k % 2) {
+				const uint16_t edges[] = {v->match.port, v->match.port_end};
+				dst = v->match.address;
+				dport = (uint16_t)(edges[prng_below(&rng, 2)] +
+						   prng_below(&rng, 3) - 1);
+			}
+			v = snapshot_match(s, &dst, dport, proto);
+			ck_assert_ptr_eq(v, naive_match(s, &dst, dport, proto));
+			n_hits += v != NULL;
+			n_over += v && v->match.host_bits && v->match.port_end;
+		}
+		snapshot_free(s);
+	}
+	ck_assert_uint_gt(n_hits, 10000);
+	ck_assert_uint_gt(n_over, 500);
+}
+END_TEST
+
+/* What control asks of two matches, by all packets of a small world. */
+START_TEST(test_match_relations)
+{
+	struct prng rng = prng_new("match_relations");
+
+	for (int t = 0; t < 3000; t++) {
+		struct vip_match x = random_vips_match(&rng), y = random_vips_match(&rng);
+		if (prng_below(&rng, 4) == 0)
+			y = x;
+		bool both = false, same = true;
+		for (int k = 0; k < 60; k++) {
+			struct ip_addr dst = random_vips_dst(&rng, prng_below(&rng, 2));
+			const uint16_t ports[] = {x.port, y.port, x.port_end, y.port_end,
+						  (uint16_t)prng_below(&rng, 65536)};
+			uint16_t dport = ports[prng_below(&rng, 5)];
+			uint8_t proto = prng_below(&rng, 2) ? IPPROTO_TCP : IPPROTO_UDP;
+			if (k % 3 == 0)
+				dst = prng_below(&rng, 2) ? x.address : y.address;
+			bool takes_x = random_vips_take(&x, &dst, dport, proto);
+			bool takes_y = random_vips_take(&y, &dst, dport, proto);
+			ck_assert_int_eq(vip_match_takes(&x, &dst, dport, proto), takes_x);
+			both |= takes_x && takes_y;
+			same &= takes_x == takes_y;
+		}
+		if (both)
+			ck_assert(vip_match_overlaps(&x, &y));
+		if (vip_match_equal(&x, &y))
+			ck_assert(same && vip_match_overlaps(&x, &y));
+		ck_assert_int_eq(vip_match_overlaps(&x, &y), vip_match_overlaps(&y, &x));
+		if (vip_match_overlaps(&x, &y)) {
+			int order = vip_match_order(&x, &y);
+			ck_assert_int_eq((order < 0) - (order > 0),
+					 (random_vips_rank(&x) > random_vips_rank(&y)) -
+						 (random_vips_rank(&x) < random_vips_rank(&y)));
+			ck_assert_int_eq(order == 0, vip_match_equal(&x, &y));
+		}
+	}
+}
+END_TEST
+
+/* Every port of a range in one block, no other in any. */
+START_TEST(test_port_blocks)
+{
+	static uint8_t in[65536], want[65536];
+	struct prng rng = prng_new("port_blocks");
+
+	for (int t = 0; t < 60; t++) {
+		struct vip_match m = random_vips_match(&rng);
+		struct port_block blocks[PORT_BLOCKS_MAX];
+		if (t == 0)
+			m.port = 1, m.port_end = 65534; /* the most there can be */
+		unsigned n = vip_match_blocks(&m, blocks);
+		ck_assert_uint_le(n, PORT_BLOCKS_MAX);
+		ck_assert(t || n == PORT_BLOCKS_MAX);
+		m.protocol = VIP_ANY;
+		for (unsigned p = 0; p < 65536; p++)
+			want[p] = random_vips_take(&m, &m.address, (uint16_t)p, IPPROTO_TCP);
+		memset(in, 0, sizeof(in));
+		for (unsigned i = 0; i < n; i++) {
+			unsigned size = 1u << blocks[i].bits;
+			ck_assert_uint_eq(blocks[i].first % size, 0);
+			for (unsigned p = blocks[i].first; p < blocks[i].first + size; p++)
+				in[p] = (uint8_t)(in[p] + 1 +
+						  2 * (port_block_first((uint16_t)p,
+									blocks[i].bits) !=
+						       blocks[i].first));
+		}
+		ck_assert_mem_eq(in, want, sizeof(in));
 	}
 }
 END_TEST
@@ -158,6 +259,42 @@ START_TEST(test_affinity)
 	flow_key_of(v, &src, 1, 2, IPPROTO_TCP, &x);
 	flow_key_of(v, &src, 7, 8, IPPROTO_UDP, &y);
 	ck_assert(flow_key_equal(&x, &y));
+	vip_view_unref(v);
+}
+END_TEST
+
+/* Of a VIP of several addresses, which one is part of the flow: exactly, as far as 24 bits tell. */
+START_TEST(test_destination_in_key)
+{
+	struct vip_view *v = view_new(0, 0, 0);
+	struct prng rng = prng_new("destination");
+	struct ip_addr src = address(5);
+
+	v->seed = prng_u64(&rng);
+	for (unsigned bits = 1; bits <= 128; bits++) {
+		v->dst_bits = (uint8_t)bits;
+		for (int t = 0; t < 200; t++) {
+			struct ip_addr a = {.b = {0x20}}, b = a;
+			struct flow_key x, y;
+			for (unsigned i = 0; i < bits; i++)
+				a.b[15 - i / 8] |= (uint8_t)(prng_below(&rng, 2) << i % 8);
+			b = a;
+			unsigned flip = prng_below(&rng, bits);
+			b.b[15 - flip / 8] ^= (uint8_t)(1u << flip % 8);
+			flow_key_of(v, &src, 1, 2, IPPROTO_TCP, &x);
+			y = x;
+			flow_key_put_dst(v, &a, &x);
+			flow_key_put_dst(v, &b, &y);
+			ck_assert(!flow_key_equal(&x, &y)); /* or once in 80,000 runs */
+			ck_assert(flow_key_hash(&x, v->seed) != flow_key_hash(&y, v->seed));
+			flow_key_put_dst(v, &a, &y);
+			ck_assert(flow_key_equal(&x, &y));
+		}
+	}
+	ck_assert_uint_eq(vip_match_dst_bits(&(struct vip_match){.host_bits = 8}, AFFINITY_FLOW),
+			  8);
+	ck_assert_uint_eq(vip_match_dst_bits(&(struct vip_match){.host_bits = 8}, AFFINITY_CLIENT),
+			  0);
 	vip_view_unref(v);
 }
 END_TEST
@@ -503,7 +640,11 @@ int main(void)
 
 	tcase_set_timeout(tc, 120);
 	tcase_add_test(tc, test_match);
+	tcase_add_test(tc, test_match_wide);
+	tcase_add_test(tc, test_match_relations);
+	tcase_add_test(tc, test_port_blocks);
 	tcase_add_test(tc, test_all_slots);
+	tcase_add_test(tc, test_destination_in_key);
 	tcase_add_test(tc, test_affinity);
 	tcase_add_test(tc, test_views_are_shared);
 	tcase_add_test(tc, test_home_and_pins);

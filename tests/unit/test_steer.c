@@ -105,9 +105,10 @@ static void list_vips(void)
 	for (unsigned a = 0; a < N_ADDRESSES; a++)
 		for (unsigned p = 0; p <= N_PORTS; p++)
 			for (int proto = VIP_TCP; proto <= VIP_ANY; proto++)
-				vips[n++] = (struct vip_match){frames_ip(addresses[a]),
-							       p < N_PORTS ? ports[p] : 0,
-							       (enum vip_protocol)proto};
+				vips[n++] =
+					(struct vip_match){.address = frames_ip(addresses[a]),
+							   .port = p < N_PORTS ? ports[p] : 0,
+							   .protocol = (enum vip_protocol)proto};
 	memset(present, 0, sizeof(present));
 }
 
@@ -270,7 +271,7 @@ START_TEST(bent_headers)
 {
 	static uint8_t buf[FRAMES_MAX];
 	uint64_t rnd = frames_seed();
-	struct vip_match any = {frames_ip(addresses[0]), 0, VIP_ANY};
+	struct vip_match any = {.address = frames_ip(addresses[0]), .port = 0, .protocol = VIP_ANY};
 	struct frames_spec s = {.src = frames_ip("10.9.0.1"), .dst = any.address, .dport = 80};
 
 	bind_worker(true);
@@ -302,7 +303,7 @@ END_TEST
 START_TEST(no_worker_means_drop)
 {
 	uint8_t buf[256];
-	struct vip_match m = {frames_ip(addresses[2]), 443, VIP_UDP};
+	struct vip_match m = {.address = frames_ip(addresses[2]), .port = 443, .protocol = VIP_UDP};
 	struct frames_spec s = {.src = frames_ip("2001:db8::1"),
 				.dst = m.address,
 				.dport = 443,
@@ -327,8 +328,8 @@ END_TEST
 START_TEST(control_traffic_passes)
 {
 	uint8_t buf[256] = {[12] = 0x08, [13] = 0x06};
-	struct vip_match m4 = {frames_ip(addresses[0]), 0, VIP_ANY};
-	struct vip_match m6 = {frames_ip(addresses[2]), 0, VIP_ANY};
+	struct vip_match m4 = {.address = frames_ip(addresses[0]), .port = 0, .protocol = VIP_ANY};
+	struct vip_match m6 = {.address = frames_ip(addresses[2]), .port = 0, .protocol = VIP_ANY};
 	struct frames_spec s = {.src = frames_ip("10.9.0.1"),
 				.dst = m4.address,
 				.proto = IPPROTO_ICMP,
@@ -362,8 +363,9 @@ START_TEST(other_mac_addresses_pass)
 		{1, 0, 0x5e, 0, 0, 1},
 	};
 	uint8_t buf[2048];
-	struct vip_match m[] = {{frames_ip(addresses[0]), 80, VIP_TCP},
-				{frames_ip(addresses[2]), 80, VIP_TCP}};
+	struct vip_match m[] = {
+		{.address = frames_ip(addresses[0]), .port = 80, .protocol = VIP_TCP},
+		{.address = frames_ip(addresses[2]), .port = 80, .protocol = VIP_TCP}};
 	static const char *const clients[] = {"10.9.0.1", "2001:db8::1"};
 
 	bind_worker(true);
@@ -402,7 +404,7 @@ START_TEST(mac_address_changes)
 {
 	static const uint8_t next_mac[6] = {0x0e, 0xdc, 0xba, 0x98, 0x76, 0xf4};
 	uint8_t old[256], new[256];
-	struct vip_match m = {frames_ip(addresses[0]), 80, VIP_TCP};
+	struct vip_match m = {.address = frames_ip(addresses[0]), .port = 80, .protocol = VIP_TCP};
 	struct frames_spec s = {.src = frames_ip("10.9.0.1"), .dst = m.address, .dport = 80};
 	uint32_t len = frames_build(old, &s);
 
@@ -426,7 +428,7 @@ END_TEST
 START_TEST(too_big_is_counted)
 {
 	static uint8_t buf[FRAMES_MAX];
-	struct vip_match m = {frames_ip(addresses[0]), 80, VIP_TCP};
+	struct vip_match m = {.address = frames_ip(addresses[0]), .port = 80, .protocol = VIP_TCP};
 	struct frames_spec s = {.src = frames_ip("10.9.0.1"), .dst = m.address, .dport = 80};
 
 	add(&m);
@@ -455,7 +457,8 @@ START_TEST(icmp_errors)
 	unsigned n_ours = 0;
 
 	for (unsigned a = 0; a < N_ADDRESSES; a++)
-		add(&(struct vip_match){frames_ip(addresses[a]), 80, VIP_TCP});
+		add(&(struct vip_match){
+			.address = frames_ip(addresses[a]), .port = 80, .protocol = VIP_TCP});
 	bind_worker(true);
 	for (int i = 0; i < 3000; i++) {
 		struct icmp_spec s;
@@ -499,7 +502,8 @@ START_TEST(icmp_quoted_extensions)
 	static uint8_t buf[FRAMES_MAX];
 	struct icmp_spec s = {.type = 2, .rest = 1280};
 
-	add(&(struct vip_match){frames_ip(addresses[2]), 80, VIP_ANY});
+	add(&(struct vip_match){
+		.address = frames_ip(addresses[2]), .port = 80, .protocol = VIP_ANY});
 	bind_worker(true);
 	s.outer.src = frames_ip("2001:db8:77::1");
 	s.outer.dst = s.quoted.src = frames_ip(addresses[2]);
@@ -539,7 +543,7 @@ START_TEST(echo_by_address)
 		own[1] = s.outer.dst;
 		steer_set_own_addresses(steer, NULL, 0);
 		ck_assert_uint_eq(run(buf, len), XDP_PASS); /* no VIP */
-		add(&(struct vip_match){s.outer.dst, 80, VIP_TCP});
+		add(&(struct vip_match){.address = s.outer.dst, .port = 80, .protocol = VIP_TCP});
 		ck_assert_uint_eq(run(buf, len), XDP_REDIRECT);
 		for (int i = 0; i < 3; i++) {
 			steer_set_own_addresses(steer, own + (v6 ? 1 : 0), v6 ? 1 : 2);
@@ -555,7 +559,7 @@ END_TEST
 START_TEST(full_map)
 {
 	struct error err = {""};
-	struct vip_match m = {frames_ip("10.1.0.0"), 80, VIP_TCP};
+	struct vip_match m = {.address = frames_ip("10.1.0.0"), .port = 80, .protocol = VIP_TCP};
 	uint8_t buf[256];
 	struct frames_spec s = {.src = frames_ip("10.9.0.1"), .dport = 80};
 
@@ -566,7 +570,7 @@ START_TEST(full_map)
 	}
 	s.dst = m.address;
 	ck_assert_uint_eq(run(buf, frames_build(buf, &s)), XDP_DROP);
-	struct vip_match more = {frames_ip("10.2.0.0"), 80, VIP_TCP};
+	struct vip_match more = {.address = frames_ip("10.2.0.0"), .port = 80, .protocol = VIP_TCP};
 	ck_assert_int_eq(steer_add_vip(steer, &more, &err), -E2BIG);
 	ck_assert_ptr_nonnull(strstr(err.message, "cannot add a VIP"));
 	s.dst = more.address;

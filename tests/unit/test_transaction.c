@@ -190,7 +190,8 @@ START_TEST(a_takeover_undoes_the_whole_transaction)
 	struct control_request any = {.op = OP_VIP_PUT, .vip = "any"};
 	vip_conf_defaults(&any.vip_edit.conf);
 	any.vip_edit.members = VIP_M_ADDRESS | VIP_M_PORT | VIP_M_PROTOCOL;
-	any.vip_edit.conf.match = (struct vip_match){frames_ip(WORLD_VIP_ADDRESS), 0, VIP_TCP};
+	any.vip_edit.conf.match = (struct vip_match){
+		.address = frames_ip(WORLD_VIP_ADDRESS), .port = 0, .protocol = VIP_TCP};
 	ck_assert_int_eq(world_request(w, &any)->status, CONTROL_CREATED);
 	world_put_dip(w, "any", 1, 10, CONTROL_CREATED);
 	edits_weight(s, "any", "b1", 3);
@@ -233,7 +234,8 @@ START_TEST(a_takeover_is_undone_on_disk_once_it_writes_again)
 	struct control_request any = {.op = OP_VIP_PUT, .vip = "any"};
 	vip_conf_defaults(&any.vip_edit.conf);
 	any.vip_edit.members = VIP_M_ADDRESS | VIP_M_PORT | VIP_M_PROTOCOL;
-	any.vip_edit.conf.match = (struct vip_match){frames_ip(WORLD_VIP_ADDRESS), 0, VIP_TCP};
+	any.vip_edit.conf.match = (struct vip_match){
+		.address = frames_ip(WORLD_VIP_ADDRESS), .port = 0, .protocol = VIP_TCP};
 	ck_assert_int_eq(world_request(w, &any)->status, CONTROL_CREATED);
 	world_put_dip(w, "any", 1, 10, CONTROL_CREATED);
 	w->on_submit = fail_after;

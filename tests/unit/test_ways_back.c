@@ -33,7 +33,8 @@ static void put_vip(const char *id, uint16_t port, enum vip_protocol protocol, e
 	snprintf(r.vip, sizeof(r.vip), "%s", id);
 	vip_conf_defaults(&r.vip_edit.conf);
 	r.vip_edit.members = VIP_M_ADDRESS | VIP_M_PORT | VIP_M_PROTOCOL | VIP_M_MODE;
-	r.vip_edit.conf.match = (struct vip_match){frames_ip(WORLD_VIP_ADDRESS), port, protocol};
+	r.vip_edit.conf.match = (struct vip_match){
+		.address = frames_ip(WORLD_VIP_ADDRESS), .port = port, .protocol = protocol};
 	r.vip_edit.conf.mode = mode;
 	ask(r, want);
 }

@@ -131,7 +131,7 @@ struct xsk *bed_open_ports(unsigned n_ifaces, unsigned n_workers, enum xdp_mode 
 
 static struct vip_match vip_match(const char *address, uint16_t port)
 {
-	return (struct vip_match){frames_ip(address), port, VIP_TCP};
+	return (struct vip_match){.address = frames_ip(address), .port = port, .protocol = VIP_TCP};
 }
 
 void bed_start(struct xsk *x)
