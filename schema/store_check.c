@@ -80,12 +80,13 @@ static int check_dcodes(const struct persist_vip *v, const char *path,
 static int check_pins(const struct persist_vip *v, const char *path, struct error *err)
 {
 	static const uint8_t zero[5];
+	bool dst = vip_match_dst_bits(&v->conf.match, v->conf.affinity) != 0;
 
 	for (uint32_t i = 0; i < v->n_pins; i++) {
 		const struct persist_pin *p = &v->pins[i];
 
 		if (p->exact > 1 || memcmp(p->zero, zero, sizeof(zero)) != 0 ||
-		    memcmp(p->key.dst, zero, sizeof(p->key.dst)) != 0)
+		    (!dst && memcmp(p->key.dst, zero, sizeof(p->key.dst)) != 0))
 			return fault(v, path, err, "a pin with impossible bytes", i);
 	}
 	return 0;

@@ -164,8 +164,10 @@ static int read_dips(const struct store_db *d, struct persist_vip *v, sqlite3_st
 static void read_conf(struct reader *r, struct vip_conf *c)
 {
 	read_id(r, c->id);
-	read_address(r, &c->match.address);
+	if (ip_prefix_parse(read_text(r), &c->match.address, &c->match.host_bits) < 0)
+		reader_fail(r, "a bad address or prefix");
 	c->match.port = (uint16_t)read_int(r, 0, UINT16_MAX);
+	c->match.port_end = (uint16_t)read_int(r, 0, UINT16_MAX);
 	c->match.protocol = (enum vip_protocol)read_word(r, vip_protocol_names);
 	c->mode = (enum vip_mode)read_word(r, vip_mode_names);
 	c->affinity = (enum vip_affinity)read_word(r, vip_affinity_names);
@@ -335,7 +337,7 @@ int store_db_load(struct store_db *d, struct persist_state *out, struct error *e
 		return rc;
 	rc = sqlite3_prepare_v2(
 		d->db,
-		"SELECT vip.uid, slot, id, address, port, protocol, mode, affinity,"
+		"SELECT vip.uid, slot, id, address, port, port_end, protocol, mode, affinity,"
 		" on_learn_overflow, drain_timeout_s, closing_pin_s,"
 		" idle_established_s, idle_half_open_s, idle_closing_s, idle_udp_s,"
 		" gue_port, quic, quic_config_rotation, deleting, drain_deadline_s,"

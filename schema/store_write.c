@@ -15,13 +15,14 @@ static const char *const statement_sql[N_STORE_STATEMENTS] = {
 	[STORE_DELETE_VIP] = "DELETE FROM vip WHERE uid = ?",
 	/* Not REPLACE, which would delete the row and with it its DIPs. */
 	[STORE_PUT_VIP] =
-		"INSERT INTO vip (uid, id, slot, address, port, protocol, mode, affinity,"
+		"INSERT INTO vip (uid, id, slot, address, port, port_end, protocol, mode, affinity,"
 		" on_learn_overflow, drain_timeout_s, closing_pin_s, idle_established_s,"
 		" idle_half_open_s, idle_closing_s, idle_udp_s, gue_port, quic,"
 		" quic_config_rotation, deleting, drain_deadline_s)"
-		" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+		" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 		" ON CONFLICT (uid) DO UPDATE SET id = excluded.id, slot = excluded.slot,"
-		" address = excluded.address, port = excluded.port, protocol = excluded.protocol,"
+		" address = excluded.address, port = excluded.port,"
+		" port_end = excluded.port_end, protocol = excluded.protocol,"
 		" mode = excluded.mode, affinity = excluded.affinity,"
 		" on_learn_overflow = excluded.on_learn_overflow,"
 		" drain_timeout_s = excluded.drain_timeout_s,"
@@ -147,13 +148,14 @@ static int put_conf(const struct store_db *d, const struct persist_vip *v)
 {
 	const struct vip_conf *c = &v->conf;
 	struct binder b = bind_begin(d, STORE_PUT_VIP);
-	char address[IP_ADDR_STRLEN];
+	char address[IP_PREFIX_STRLEN];
 
 	bind_int(&b, v->uid);
 	bind_text(&b, c->id);
 	bind_int(&b, v->slot);
-	bind_text(&b, ip_addr_format(&c->match.address, address));
+	bind_text(&b, ip_prefix_format(&c->match.address, c->match.host_bits, address));
 	bind_int(&b, c->match.port);
+	bind_int(&b, c->match.port_end);
 	bind_text(&b, vip_protocol_names[c->match.protocol]);
 	bind_text(&b, vip_mode_names[c->mode]);
 	bind_text(&b, vip_affinity_names[c->affinity]);

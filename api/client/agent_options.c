@@ -21,8 +21,8 @@ const char agent_help[] =
 	"(the system's)\n"
 	"  --cert FILE --key FILE\n"
 	"                     the agent's own certificate, where the API wants one\n"
-	"  --vip ADDR:PORT[/tcp|/udp]\n"
-	"                     watch this local address (repeatable; IPv6 as "
+	"  --vip ADDR[/LEN]:PORT[-PORT][/tcp|/udp]\n"
+	"                     watch this local address or prefix (repeatable; IPv6 as "
 	"[ADDR]:PORT; port 0: any)\n"
 	"                     in place of the VIP that concuryd names\n"
 	"  --interval MS      how often to report (default 1000)\n"
@@ -42,16 +42,37 @@ static int parse_protocol(const char *text, uint8_t *proto)
 	return 0;
 }
 
-/* "10.9.0.100:80", "[2001:db8::1]:443/tcp" */
+/* "80", "8000-8099"; the rest of text is at *end. */
+static int parse_ports(const char *text, struct agent_vip *out, const char **end)
+{
+	unsigned long n[2] = {0, 0};
+
+	for (unsigned i = 0; i < 2; i++) {
+		size_t digits = strspn(text, "0123456789");
+		if (!digits || digits > 5)
+			return -EINVAL;
+		n[i] = strtoul(text, NULL, 10);
+		text += digits;
+		if (*text != '-' || i)
+			break;
+		text++;
+	}
+	if (n[0] > UINT16_MAX || n[1] > UINT16_MAX || (n[1] && (!n[0] || n[1] < n[0])))
+		return -EINVAL;
+	out->port = (uint16_t)n[0];
+	out->port_end = (uint16_t)n[1];
+	*end = text;
+	return 0;
+}
+
+/* "10.9.0.100:80", "[2001:db8::1]:443/tcp", "10.9.0.0/24:8000-8099" */
 static int parse_vip(const char *text, struct agent_vip *out)
 {
 	char copy[96];
 
 	if ((size_t)snprintf(copy, sizeof(copy), "%s", text) >= sizeof(copy))
 		return -EINVAL;
-	char *protocol = strchr(copy, '/');
-	if (protocol)
-		*protocol++ = '\0';
+	const char *protocol;
 	char *port = strrchr(copy, ':');
 	if (!port)
 		return -EINVAL;
@@ -64,12 +85,11 @@ static int parse_vip(const char *text, struct agent_vip *out)
 		address[len - 1] = '\0';
 		address++;
 	}
-	size_t digits = strspn(port, "0123456789");
-	unsigned long n = digits && digits <= 5 && !port[digits] ? strtoul(port, NULL, 10) : 65536;
-	if (n > 65535 || ip_addr_parse(address, &out->address))
+	if (parse_ports(port, out, &protocol) ||
+	    ip_prefix_parse(address, &out->address, &out->host_bits) ||
+	    (*protocol && *protocol != '/'))
 		return -EINVAL;
-	out->port = (uint16_t)n;
-	return parse_protocol(protocol, &out->proto);
+	return parse_protocol(*protocol ? protocol + 1 : NULL, &out->proto);
 }
 
 static int read_token(const char *path, struct agent_options *o, struct error *err)
@@ -119,7 +139,8 @@ static int parse_option(int option, const char *value, struct agent_options *o, 
 		if (o->n_vips == AGENT_VIPS_MAX)
 			return error_set(err, -EINVAL, "--vip: at most %d", AGENT_VIPS_MAX);
 		if (parse_vip(value, &o->vips[o->n_vips]))
-			return error_set(err, -EINVAL, "--vip %s: ADDR:PORT[/tcp|/udp] is needed",
+			return error_set(err, -EINVAL,
+					 "--vip %s: ADDR[/LEN]:PORT[-PORT][/tcp|/udp] is needed",
 					 value);
 		o->n_vips++;
 		return 0;

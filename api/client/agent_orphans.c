@@ -94,8 +94,8 @@ static bool is_from(const uint8_t *p, size_t n, const struct agent_vip *vips, un
 		return false;
 	unsigned port = (unsigned)p[tcp] << 8 | p[tcp + 1];
 	for (unsigned i = 0; i < n_vips; i++)
-		if (ip_addr_equal(&vips[i].address, &src) &&
-		    (!vips[i].port || vips[i].port == port) && vips[i].proto != IPPROTO_UDP)
+		if (agent_vip_has_address(&vips[i], &src) &&
+		    agent_vip_has_port(&vips[i], (uint16_t)port) && vips[i].proto != IPPROTO_UDP)
 			return true;
 	return false;
 }

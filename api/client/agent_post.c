@@ -24,10 +24,11 @@ struct agent_post {
 
 static json_t *print_news(const struct agent_outgoing *r, const struct agent_news *n)
 {
-	char src[IP_ADDR_STRLEN];
+	char src[IP_ADDR_STRLEN], dst[IP_ADDR_STRLEN];
 
-	return json_pack("{s:s, s:i, s:i, s:s, s:I}", "src", ip_addr_format(&n->key.src, src),
-			 "sport", (int)n->key.sport, "dport", (int)n->key.dport, "protocol",
+	return json_pack("{s:s, s:s, s:i, s:i, s:s, s:I}", "src", ip_addr_format(&n->key.src, src),
+			 "dst", ip_addr_format(&n->key.dst, dst), "sport", (int)n->key.sport,
+			 "dport", (int)n->key.dport, "protocol",
 			 n->key.proto == IPPROTO_TCP ? "tcp" : "udp", "age_ms",
 			 (json_int_t)agent_talk_age_ms(r, n));
 }
@@ -95,14 +96,18 @@ static void parse_vips(json_t *list, struct agent_reply *out)
 	for (size_t i = 0; i < json_array_size(list); i++) {
 		json_t *v = json_array_get(list, i);
 		const char *address, *protocol;
-		int port;
+		int port, port_end = 0;
 		struct agent_vip *vip = &out->vips[out->n_vips];
 		if (out->n_vips == AGENT_VIPS_MAX ||
 		    json_unpack(v, "{s:s, s:i, s:s}", "address", &address, "port", &port,
 				"protocol", &protocol) ||
-		    port < 0 || port > 65535 || ip_addr_parse(address, &vip->address))
+		    port < 0 || port > 65535 ||
+		    ip_prefix_parse(address, &vip->address, &vip->host_bits))
 			continue;
+		if (json_is_integer(json_object_get(v, "port_end")))
+			port_end = (int)json_integer_value(json_object_get(v, "port_end"));
 		vip->port = (uint16_t)port;
+		vip->port_end = (uint16_t)(port_end > port && port_end <= 65535 ? port_end : 0);
 		vip->proto = 0;
 		if (!strcmp(protocol, "tcp"))
 			vip->proto = IPPROTO_TCP;

@@ -2,8 +2,8 @@
  * its hash bucket go meanwhile. Hence nothing is taken for gone because a dump does not show it:
  * the kernel is asked for that very socket, by its cookie.
  *
- * The destroy event of a socket that its program has aborted (SO_LINGER of 0) does not name the peer
- * any more; its end is found by the next dump. */
+ * The destroy event of a socket that its program has aborted (SO_LINGER of 0) does not name the
+ * peer any more; its end is found by the next dump. */
 #include "api/client/agent_sockets.h"
 
 #include <arpa/inet.h>
@@ -65,6 +65,7 @@ static uint64_t cookie_of(const struct inet_diag_msg *m)
 static struct agent_key key_of(const struct inet_diag_msg *m, uint8_t proto)
 {
 	return (struct agent_key){.src = address_of(m->idiag_family, m->id.idiag_dst),
+				  .dst = address_of(m->idiag_family, m->id.idiag_src),
 				  .sport = ntohs(m->id.idiag_dport),
 				  .dport = ntohs(m->id.idiag_sport),
 				  .proto = proto};
@@ -77,8 +78,8 @@ static bool is_ours(const struct inet_diag_msg *m, uint8_t proto, const struct a
 	struct ip_addr local = address_of(m->idiag_family, m->id.idiag_src);
 
 	for (unsigned i = 0; m->id.idiag_dport && i < n; i++)
-		if (ip_addr_equal(&vips[i].address, &local) &&
-		    (!vips[i].port || vips[i].port == ntohs(m->id.idiag_sport)) &&
+		if (agent_vip_has_address(&vips[i], &local) &&
+		    agent_vip_has_port(&vips[i], ntohs(m->id.idiag_sport)) &&
 		    (!vips[i].proto || vips[i].proto == proto))
 			return true;
 	return false;
@@ -134,7 +135,8 @@ static int on_destroyed(const struct nlmsghdr *h, void *arg)
 /* --- asking --------------------------------------------------------------------------------------
  */
 
-/* A program of one condition for the kernel's filter: the local address and port. */
+/* A program of one condition for the kernel's filter: the local address or prefix, and the port, if
+ * it is one. */
 static void put_filter(struct nlmsghdr *h, const struct agent_vip *vip)
 {
 	bool v4 = ip_addr_is_v4(&vip->address);
@@ -144,8 +146,8 @@ static void put_filter(struct nlmsghdr *h, const struct agent_vip *vip)
 		uint8_t address[16];
 	} filter = {.op = {.code = INET_DIAG_BC_S_COND},
 		    .cond = {.family = v4 ? AF_INET : AF_INET6,
-			     .prefix_len = v4 ? 32 : 128,
-			     .port = vip->port ? vip->port : -1}};
+			     .prefix_len = (unsigned char)((v4 ? 32 : 128) - vip->host_bits),
+			     .port = vip->port && !vip->port_end ? vip->port : -1}};
 	size_t len = sizeof(filter) - (v4 ? 12 : 0);
 
 	memcpy(filter.address, v4 ? vip->address.b + 12 : vip->address.b, v4 ? 4 : 16);
@@ -211,13 +213,10 @@ static int on_found(const struct nlmsghdr *h, void *arg)
 
 struct asking {
 	struct agent_sockets *sockets;
-	const struct agent_vip *vips;
-	unsigned n_vips;
 };
 
-/* Ask for a TCP socket by its cookie, on each local address that it may have. */
-static bool is_there(struct agent_sockets *s, const struct agent_key *key, uint64_t cookie,
-		     const struct agent_vip *vip)
+/* Ask for a TCP socket by its cookie. */
+static bool is_there(struct agent_sockets *s, const struct agent_key *key, uint64_t cookie)
 {
 	uint8_t buffer[512] __attribute__((aligned(8)));
 	bool v4 = ip_addr_is_v4(&key->src);
@@ -227,7 +226,7 @@ static bool is_there(struct agent_sockets *s, const struct agent_key *key, uint6
 
 	req->id.idiag_sport = htons(key->dport);
 	req->id.idiag_dport = htons(key->sport);
-	memcpy(req->id.idiag_src, v4 ? vip->address.b + 12 : vip->address.b, v4 ? 4 : 16);
+	memcpy(req->id.idiag_src, v4 ? key->dst.b + 12 : key->dst.b, v4 ? 4 : 16);
 	memcpy(req->id.idiag_dst, v4 ? key->src.b + 12 : key->src.b, v4 ? 4 : 16);
 	req->id.idiag_cookie[0] = (uint32_t)cookie;
 	req->id.idiag_cookie[1] = (uint32_t)(cookie >> 32);
@@ -239,14 +238,7 @@ static bool is_gone(void *ctx, const struct agent_key *key, uint64_t cookie)
 {
 	const struct asking *a = ctx;
 
-	if (key->proto != IPPROTO_TCP)
-		return true;
-	for (unsigned i = 0; i < a->n_vips; i++)
-		if ((!a->vips[i].port || a->vips[i].port == key->dport) &&
-		    ip_addr_is_v4(&a->vips[i].address) == ip_addr_is_v4(&key->src) &&
-		    is_there(a->sockets, key, cookie, &a->vips[i]))
-			return false;
-	return true;
+	return key->proto != IPPROTO_TCP || !is_there(a->sockets, key, cookie);
 }
 
 int agent_sockets_dump(struct agent_sockets *s, struct agent_table *t, const struct agent_vip *vips,
@@ -270,7 +262,7 @@ int agent_sockets_dump(struct agent_sockets *s, struct agent_table *t, const str
 	}
 	if (rc)
 		return error_set(err, rc, "the kernel's sockets cannot be read: %s", strerror(-rc));
-	struct asking a = {.sockets = s, .vips = vips, .n_vips = n_vips};
+	struct asking a = {.sockets = s};
 	agent_table_dump_end(t, is_gone, &a);
 	return 0;
 }

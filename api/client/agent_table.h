@@ -8,11 +8,12 @@
 
 struct agent_key {
 	struct ip_addr src;
+	struct ip_addr dst; /* of the VIP */
 	uint16_t sport, dport; /* host order */
 	uint8_t proto;
 	uint8_t zero[3];
 };
-_Static_assert(sizeof(struct agent_key) == 24, "no padding: compared and hashed as bytes");
+_Static_assert(sizeof(struct agent_key) == 40, "no padding: compared and hashed as bytes");
 
 /** One thing to be told. */
 struct agent_news {

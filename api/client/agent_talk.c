@@ -112,9 +112,14 @@ static void learn_vips(struct agent_talk *t, const struct agent_reply *r)
 	t->n_vips = r->n_vips;
 	agent_table_clear(t->table);
 	for (unsigned i = 0; i < t->n_vips; i++) {
-		char address[IP_ADDR_STRLEN];
-		log_info("agent", "watching %s port %u",
-			 ip_addr_format(&t->vips[i].address, address), t->vips[i].port);
+		const struct agent_vip *v = &t->vips[i];
+		char address[IP_PREFIX_STRLEN];
+		ip_prefix_format(&v->address, v->host_bits, address);
+		if (v->port_end)
+			log_info("agent", "watching %s ports %u to %u", address, v->port,
+				 v->port_end);
+		else
+			log_info("agent", "watching %s port %u", address, v->port);
 	}
 	if (t->mode != AGENT_GREETING)
 		begin_telling(t);

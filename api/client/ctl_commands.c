@@ -6,7 +6,7 @@
 const struct ctl_command ctl_commands[] = {
 	{"vip", "list", "", "", "All VIPs, with their state and traffic.", NULL, ctl_vip_list},
 	{"vip", "show", "VIP", "", "All members of a VIP, and its ETag.", NULL, ctl_vip_show},
-	{"vip", "create", "VIP ADDRESS:PORT[/PROTOCOL] [MEMBER=VALUE]...",
+	{"vip", "create", "VIP ADDRESS[/LENGTH]:PORT[-PORT][/PROTOCOL] [MEMBER=VALUE]...",
 	 "DRY_RUN OVERRIDE_HOLD FORCE", "Make a VIP; refused if it is there.",
 	 "IPv6 as [ADDRESS]:PORT; port \"any\" is every port. PROTOCOL is tcp (default), udp or "
 	 "any. "
@@ -85,8 +85,9 @@ const struct ctl_command ctl_commands[] = {
 	 "With -o json each page as it came, one document after the other.", ctl_flows},
 	{"", "audit-log", "", "LIMIT AUTHOR PATH SINCE", "Who has changed what, and when.", NULL,
 	 ctl_audit_log},
-	{"", "explain", "VIP SRC SPORT [DPORT]", "PROTOCOL CID",
-	 "Where a connection goes, and why.", "DPORT is needed where the VIP has any port.",
+	{"", "explain", "VIP SRC SPORT [DPORT] [DST]", "PROTOCOL CID",
+	 "Where a connection goes, and why.",
+	 "DPORT is needed where the VIP has several ports, DST where it has several addresses.",
 	 ctl_explain},
 	{"", "trace", "[VIP]", "DIP CLIENT PACKETS SECONDS",
 	 "Packets in and out with what was decided about each, as pcapng.",

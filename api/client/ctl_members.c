@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define WORD_MAX 8192
@@ -113,18 +114,37 @@ int ctl_members_read(const char *const *words, unsigned n, json_t *object, struc
 	return 0;
 }
 
+/* "80", "8000-8099" or "any"; false for success. What is too large is the API's to say. */
+static bool read_ports(const char *text, int *first, int *last)
+{
+	size_t n = text ? strspn(text, "0123456789") : 0;
+
+	if (text && !strcmp(text, "any"))
+		return false;
+	if (!n || n > 5 || (text[n] && text[n] != '-'))
+		return true;
+	*first = atoi(text);
+	if (!text[n])
+		return false;
+	size_t m = strspn(text + n + 1, "0123456789");
+	if (!m || m > 5 || text[n + 1 + m])
+		return true;
+	*last = atoi(text + n + 1);
+	return false;
+}
+
 int ctl_members_service(const char *text, json_t *object, struct error *err)
 {
 	char copy[128];
 
 	if ((size_t)snprintf(copy, sizeof(copy), "%s", text) >= sizeof(copy))
 		return error_set(err, -EINVAL, "%.64s...: too long", text);
-	char *protocol = strchr(copy, '/');
-	if (protocol)
-		*protocol++ = '\0';
 	char *port = strrchr(copy, ':'), *address = copy;
 	if (port)
 		*port++ = '\0';
+	char *protocol = port ? strchr(port, '/') : NULL;
+	if (protocol)
+		*protocol++ = '\0';
 	size_t len = strlen(address);
 	bool bracket = *address == '[';
 	if (bracket && len > 1 && address[len - 1] == ']') {
@@ -133,17 +153,15 @@ int ctl_members_service(const char *text, json_t *object, struct error *err)
 	} else if (bracket || (port && strchr(address, ':'))) {
 		return error_set(err, -EINVAL, "%.64s: an IPv6 address stands in [brackets]", text);
 	}
-	bool any = port && !strcmp(port, "any");
-	if (!port || !*address ||
-	    (!any && (!*port || strlen(port) > 5 || strspn(port, "0123456789") != strlen(port))))
+	int first = 0, last = 0;
+	if (!*address || read_ports(port, &first, &last))
 		return error_set(err, -EINVAL,
-				 "%.64s: ADDRESS:PORT[/PROTOCOL] is needed (port \"any\" for all)",
+				 "%.64s: ADDRESS[/LENGTH]:PORT[-PORT][/PROTOCOL] is needed (port "
+				 "\"any\" for all)",
 				 text);
-	int n = 0;
-	if (!any)
-		(void)sscanf(port, "%d", &n);
 	if (json_object_set_new(object, "address", json_string(address)) ||
-	    json_object_set_new(object, "port", json_integer(n)) ||
+	    json_object_set_new(object, "port", json_integer(first)) ||
+	    (last && json_object_set_new(object, "port_end", json_integer(last))) ||
 	    json_object_set_new(object, "protocol", json_string(protocol ? protocol : "tcp")))
 		return error_set(err, -EINVAL, "%.64s: not text", text);
 	return 0;

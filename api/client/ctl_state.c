@@ -237,6 +237,7 @@ int ctl_explain(struct ctl *c, const struct ctl_call *call)
 	ctl_path_query(&path, "src", call->args[1]);
 	ctl_path_query(&path, "sport", call->args[2]);
 	ctl_path_query(&path, "dport", call->n_args > 3 ? call->args[3] : NULL);
+	ctl_path_query(&path, "dst", call->n_args > 4 ? call->args[4] : NULL);
 	ctl_path_query(&path, "protocol", ctl_option(call, OPT_PROTOCOL));
 	ctl_path_query(&path, "cid", ctl_option(call, OPT_CID));
 	return ctl_show(c, &path, print_explanation);

@@ -8,6 +8,19 @@
 
 #define VIP "/v1/vips/%s"
 
+static void print_ports(struct ctl_table *t, const json_t *v)
+{
+	json_int_t port = json_integer_value(json_object_get(v, "port"));
+	json_int_t end = json_integer_value(json_object_get(v, "port_end"));
+
+	if (!port)
+		ctl_table_add(t, "any");
+	else if (!end)
+		ctl_table_member(t, v, "port");
+	else
+		ctl_table_add(t, "%lld-%lld", (long long)port, (long long)end);
+}
+
 static void print_vips(struct ctl *c, const json_t *json)
 {
 	struct ctl_table *t = ctl_table_new("VIP ADDRESS >PORT PROTOCOL MODE STATE >FLOWS >PINNED "
@@ -19,10 +32,7 @@ static void print_vips(struct ctl *c, const json_t *json)
 	{
 		ctl_table_member(t, v, "id");
 		ctl_table_member(t, v, "address");
-		if (json_integer_value(json_object_get(v, "port")))
-			ctl_table_member(t, v, "port");
-		else
-			ctl_table_add(t, "any");
+		print_ports(t, v);
 		ctl_table_member(t, v, "protocol");
 		ctl_table_member(t, v, "mode");
 		ctl_table_member(t, v, "state");

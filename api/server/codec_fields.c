@@ -54,9 +54,11 @@ static const struct field health_fields[] = {
 
 const struct field vip_fields[] = {
 	{"id", K_ID, VIP(conf.id), .member = 0},
-	{"address", K_ADDRESS, VIP(conf.match.address), .member = VIP_M_ADDRESS, .required = true},
+	{"address", K_PREFIX, VIP(conf.match), .member = VIP_M_ADDRESS, .required = true},
 	{"port", K_U16, VIP(conf.match.port), .member = VIP_M_PORT, .max = UINT16_MAX,
 	 .required = true},
+	{"port_end", K_PORT_END, VIP(conf.match.port_end), .member = VIP_M_PORT_END,
+	 .max = UINT16_MAX},
 	{"protocol", K_WORD, VIP(conf.match.protocol), .member = VIP_M_PROTOCOL,
 	 .words = vip_protocol_names, .required = true},
 	{"mode", K_WORD, VIP(conf.mode), .member = VIP_M_MODE, .words = vip_mode_names},

@@ -7,6 +7,7 @@
 enum field_kind {
 	K_ID,
 	K_ADDRESS,
+	K_PREFIX, /* address and host_bits of a vip_match */
 	K_U16,
 	K_U32,
 	K_U64,
@@ -17,6 +18,7 @@ enum field_kind {
 	K_TEXT,   /* an array of max + 1 bytes */
 	K_BOOL,
 	K_PORT,   /* a uint32_t; 0 is shown as null */
+	K_PORT_END, /* the same, a uint16_t */
 	K_OBJECT,
 	K_HEALTH, /* the health_conf of a VIP: an object, or null for no checks */
 	K_DRAIN,  /* a drain_info, shown while it is on */

@@ -3,6 +3,7 @@
  * to judge, but a request that is refused here anyway asks the model about its other members, so
  * that the client hears of every fault at once. */
 #include <assert.h>
+#include <errno.h>
 #include <stdio.h>
 
 #include "api/server/codec.h"
@@ -64,7 +65,7 @@ static void parse_integer(const struct field *f, const json_t *v, const char *po
 		n = UINT32_MAX;
 		p->saturated |= f->member;
 	}
-	if (f->kind == K_U16) {
+	if (f->kind == K_U16 || f->kind == K_PORT_END) {
 		uint16_t small = (uint16_t)n;
 		memcpy(p->info + f->offset, &small, sizeof(small));
 	} else {
@@ -107,6 +108,26 @@ static void parse_address(const struct field *f, const json_t *v, const char *po
 		memcpy(p->info + f->offset, &a, sizeof(a));
 		p->members |= f->member;
 	}
+}
+
+static void parse_prefix(const struct field *f, const json_t *v, const char *pointer,
+			 struct parse *p)
+{
+	struct vip_match *m = (struct vip_match *)(void *)(p->info + f->offset);
+	int rc = json_is_string(v)
+			 ? ip_prefix_parse(json_string_value(v), &m->address, &m->host_bits)
+			 : -EINVAL;
+
+	if (!json_is_string(v))
+		add_type_error(p, pointer, "a string");
+	else if (rc == -EDOM)
+		field_errors_add(p->errors, pointer, "bad_value",
+				 "bits behind the prefix length are set");
+	else if (rc)
+		field_errors_add(p->errors, pointer, "bad_value",
+				 "an IPv4 or IPv6 address, or a prefix such as 10.9.0.0/24");
+	else
+		p->members |= f->member;
 }
 
 static void parse_mac(const struct field *f, const json_t *v, const char *pointer, struct parse *p)
@@ -181,11 +202,9 @@ static void parse_id(const json_t *v, const char *pointer, struct parse *p)
 static void set_default(const struct field *f, struct parse *p)
 {
 	static const size_t sizes[] = {
-		[K_U16] = sizeof(uint16_t),
-		[K_U32] = sizeof(uint32_t),
-		[K_WORD] = sizeof(int),
-		[K_BOOL] = sizeof(bool),
-		[K_PORT] = sizeof(uint32_t)};
+		[K_U16] = sizeof(uint16_t),  [K_U32] = sizeof(uint32_t),
+		[K_WORD] = sizeof(int),	     [K_BOOL] = sizeof(bool),
+		[K_PORT] = sizeof(uint32_t), [K_PORT_END] = sizeof(uint16_t)};
 
 	if (f->kind == K_MAC) {
 		struct dip_conf *to = (struct dip_conf *)(void *)(p->info + f->offset);
@@ -236,6 +255,8 @@ static void parse_field(const struct field *f, const json_t *v, const char *poin
 		parse_word(f, v, pointer, p);
 	} else if (f->kind == K_ADDRESS) {
 		parse_address(f, v, pointer, p);
+	} else if (f->kind == K_PREFIX) {
+		parse_prefix(f, v, pointer, p);
 	} else if (f->kind == K_MAC) {
 		parse_mac(f, v, pointer, p);
 	} else if (f->kind == K_SERVER_ID) {
@@ -310,8 +331,7 @@ static void add_model_errors(const struct field *table, const struct field_error
 
 		/* For which type of check a member is meant only the whole resource says. */
 		if (!(members & p->members) ||
-		    (!strcmp(e->code, "not_applicable") &&
-		     !(p->members & HEALTH_M(HEALTH_P_TYPE))))
+		    (!strcmp(e->code, "not_applicable") && !(p->members & HEALTH_M(HEALTH_P_TYPE))))
 			continue;
 		field_errors_add(p->errors, e->pointer, e->code, "%s", e->detail);
 		p->saturated &= ~members;

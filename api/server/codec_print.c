@@ -47,6 +47,22 @@ static json_t *print_address(const char *at)
 	return json_string(ip_addr_format(&a, text));
 }
 
+static json_t *print_prefix(const char *at)
+{
+	const struct vip_match *m = (const struct vip_match *)(const void *)at;
+	char text[IP_PREFIX_STRLEN];
+
+	return json_string(ip_prefix_format(&m->address, m->host_bits, text));
+}
+
+static json_t *print_port_end(const char *at)
+{
+	uint16_t port;
+
+	memcpy(&port, at, sizeof(port));
+	return port ? json_integer(port) : json_null();
+}
+
 static json_t *print_word(const struct field *f, const char *at)
 {
 	int word = 0;
@@ -128,6 +144,10 @@ static json_t *print_field(const struct field *f, const char *info)
 		return json_string(at);
 	case K_ADDRESS:
 		return print_address(at);
+	case K_PREFIX:
+		return print_prefix(at);
+	case K_PORT_END:
+		return print_port_end(at);
 	case K_WORD:
 	case K_FLAG:
 		return print_word(f, at);
@@ -149,8 +169,7 @@ static json_t *print_field(const struct field *f, const char *info)
 		memcpy(&port, at, sizeof(port));
 		return port ? json_integer(port) : json_null();
 	case K_DIP_HEALTH:
-		return codec_print_dip_health(
-			(const struct dip_health_info *)(const void *)at);
+		return codec_print_dip_health((const struct dip_health_info *)(const void *)at);
 	case K_IN_USE:
 		return print_in_use(at);
 	default:

@@ -7,7 +7,7 @@
 
 #include "api/server/backend.h"
 
-#define QUERY_MAX 8    /* parameters of one request */
+#define QUERY_MAX 12    /* parameters of one request */
 #define PATH_ARGS_MAX 2 /* {names} of one path */
 #define BODY_MAX (1u << 20)
 #define CONFIG_BODY_MAX (16u << 20) /* of /v1/config and what is below it */

@@ -46,21 +46,44 @@ static void read_cid(const struct api_request *req, const struct vip_conf *vip,
 		q->cid_len = (uint8_t)len;
 }
 
+/* Of a VIP of one address it is that, whether given or not. */
+static void read_dst(const struct api_request *req, const struct vip_match *m,
+		     struct explain_question *q, struct field_errors *errors)
+{
+	const char *dst = request_query(req, "dst");
+	char prefix[IP_PREFIX_STRLEN];
+
+	q->dst = m->address;
+	if (!dst && m->host_bits)
+		field_errors_add(errors, "?dst", "required", "the VIP has several addresses");
+	else if (dst && ip_addr_parse(dst, &q->dst))
+		field_errors_add(errors, "?dst", "bad_value", "an IPv4 or IPv6 address");
+	else if (!vip_match_has_address(m, &q->dst))
+		field_errors_add(errors, "?dst", "out_of_range", "not of the VIP (%s)",
+				 ip_prefix_format(&m->address, m->host_bits, prefix));
+}
+
 /* What the VIP, once known, asks of the question. */
 static void check_against_vip(const struct api_request *req, const struct vip_conf *vip,
 			      struct explain_question *q, struct field_errors *errors)
 {
 	const char *protocol = request_query(req, "protocol");
+	const struct vip_match *m = &vip->match;
+	bool flow = vip->affinity == AFFINITY_FLOW, several = !m->port || m->port_end;
 
-	read_port(req, "?sport", vip->affinity == AFFINITY_FLOW, &q->sport, errors);
-	read_port(req, "?dport", vip->affinity == AFFINITY_FLOW && !vip->match.port, &q->dport,
-		  errors);
-	if (ip_addr_is_v4(&q->src) != ip_addr_is_v4(&vip->match.address))
+	read_port(req, "?sport", flow, &q->sport, errors);
+	read_port(req, "?dport", several && (flow || m->port_end), &q->dport, errors);
+	if (m->port_end && request_query(req, "dport") &&
+	    (q->dport < m->port || q->dport > m->port_end))
+		field_errors_add(errors, "?dport", "out_of_range", "%u to %u, the VIP's", m->port,
+				 m->port_end);
+	read_dst(req, m, q, errors);
+	if (ip_addr_is_v4(&q->src) != ip_addr_is_v4(&m->address))
 		field_errors_add(errors, "?src", "bad_value",
 				 "an address of the VIP's family is needed");
-	if (protocol && !strcmp(protocol, "tcp") && vip->match.protocol != VIP_UDP)
+	if (protocol && !strcmp(protocol, "tcp") && m->protocol != VIP_UDP)
 		q->proto = IPPROTO_TCP;
-	else if (protocol && !strcmp(protocol, "udp") && vip->match.protocol != VIP_TCP)
+	else if (protocol && !strcmp(protocol, "udp") && m->protocol != VIP_TCP)
 		q->proto = IPPROTO_UDP;
 	else if (protocol)
 		field_errors_add(errors, "?protocol", "bad_value",

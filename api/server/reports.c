@@ -110,12 +110,16 @@ static void parse_entry(const json_t *value, const char *pointer, struct agent_e
 	}
 	const char *src = take_text(&m, "src");
 	const char *protocol = take_text(&m, "protocol");
+	const json_t *dst = take(&m, "dst", false);
 	out->sport = (uint16_t)take_integer(&m, "sport", true, UINT16_MAX);
 	out->dport = (uint16_t)take_integer(&m, "dport", true, UINT16_MAX);
 	out->age_ms = (uint32_t)take_integer(&m, "age_ms", false, AGENT_AGE_MAX_MS);
 	refuse_unknown(&m);
 	if (src && ip_addr_parse(src, &out->src))
 		fault(&m, "src", "bad_value", "an IPv4 or IPv6 address");
+	out->has_dst = dst != NULL;
+	if (dst && (!json_is_string(dst) || ip_addr_parse(json_string_value(dst), &out->dst)))
+		fault(&m, "dst", "bad_value", "an IPv4 or IPv6 address");
 	out->proto = protocol && !strcmp(protocol, "udp") ? IPPROTO_UDP : IPPROTO_TCP;
 	if (protocol && out->proto == IPPROTO_TCP && strcmp(protocol, "tcp") != 0)
 		fault(&m, "protocol", "bad_value", "one of: tcp, udp");
@@ -211,14 +215,16 @@ static bool parse_report(const json_t *body, struct agent_report *out, struct ag
 
 static json_t *print_answer(const struct agent_answer *a)
 {
-	char address[IP_ADDR_STRLEN];
+	char address[IP_PREFIX_STRLEN];
 	const struct vip_match *m = &a->match;
 
-	return json_pack("{s:I, s:s, s:b, s:I, s:i, s:[{s:s, s:i, s:s}]}", "ack",
+	return json_pack("{s:I, s:s, s:b, s:I, s:i, s:[{s:s, s:i, s:o, s:s}]}", "ack",
 			 (json_int_t)a->ack, "instance", a->instance, "resync", (int)a->resync,
 			 "clock_ms", (json_int_t)a->clock_ms, "refused", (int)a->n_refused, "vips",
-			 "address", ip_addr_format(&m->address, address), "port", (int)m->port,
-			 "protocol", vip_protocol_names[m->protocol]);
+			 "address", ip_prefix_format(&m->address, m->host_bits, address), "port",
+			 (int)m->port, "port_end",
+			 m->port_end ? json_integer(m->port_end) : json_null(), "protocol",
+			 vip_protocol_names[m->protocol]);
 }
 
 static void run_report(struct api_request *req, const json_t *body, struct api_response *resp)

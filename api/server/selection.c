@@ -11,7 +11,8 @@
 struct selection {
 	struct listing page;
 	bool has_address;
-	struct ip_addr address;
+	struct ip_addr address; /* of VIPs, with host_bits */
+	uint8_t host_bits;
 	int port;     /* -1 = any */
 	int protocol; /* enum vip_protocol; -1 = any */
 	int state;    /* -1 = any */
@@ -57,8 +58,9 @@ static bool read_selection(const struct api_request *req, const char *const *sta
 
 	listing_read(req, most, most, &s->page, &errors);
 	s->has_address = address != NULL;
-	if (address && ip_addr_parse(address, &s->address))
-		field_errors_add(&errors, "?address", "bad_value", "an IPv4 or IPv6 address");
+	if (address && ip_prefix_parse(address, &s->address, &s->host_bits))
+		field_errors_add(&errors, "?address", "bad_value",
+				 "an IPv4 or IPv6 address, or of VIPs a prefix");
 	s->port = read_port(req, &errors);
 	s->protocol = read_word(req, "?protocol", vip_protocol_names, &errors);
 	s->state = read_word(req, "?state", states, &errors);
@@ -72,13 +74,26 @@ static bool is_behind(const struct selection *s, const char *id)
 	return !s->page.cursor[0] || strcmp(id, s->page.cursor) > 0;
 }
 
+/* An address finds every VIP that has it, a prefix those that are it. */
+static bool has_wanted_address(const struct selection *s, const struct vip_match *m)
+{
+	if (s->host_bits)
+		return m->host_bits == s->host_bits && ip_addr_equal(&m->address, &s->address);
+	return vip_match_has_address(m, &s->address);
+}
+
+/* A port finds those that name it, alone or in a range; 0 those that take any. */
+static bool has_wanted_port(const struct selection *s, const struct vip_match *m)
+{
+	return m->port == s->port || (m->port_end && s->port > m->port && s->port <= m->port_end);
+}
+
 static bool vip_is_meant(const struct selection *s, const struct vip_info *v)
 {
 	const struct vip_match *m = &v->conf.match;
 
-	return is_behind(s, v->conf.id) &&
-	       (!s->has_address || ip_addr_equal(&m->address, &s->address)) &&
-	       (s->port < 0 || m->port == s->port) &&
+	return is_behind(s, v->conf.id) && (!s->has_address || has_wanted_address(s, m)) &&
+	       (s->port < 0 || has_wanted_port(s, m)) &&
 	       (s->protocol < 0 || (int)m->protocol == s->protocol) &&
 	       (s->state < 0 || v->deleting == (s->state == 1));
 }

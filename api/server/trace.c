@@ -181,6 +181,7 @@ static unsigned read_number(const struct api_request *req, const char *pointer, 
 static void read_filter(const struct api_request *req, struct trace *t, struct field_errors *errors)
 {
 	const char *src = request_query(req, "src");
+	const char *dst = request_query(req, "dst");
 	unsigned seconds = read_number(req, "?seconds", 1, SECONDS_MAX, 10, errors);
 	unsigned sport = read_number(req, "?sport", 1, UINT16_MAX, 0, errors);
 
@@ -188,6 +189,10 @@ static void read_filter(const struct api_request *req, struct trace *t, struct f
 	t->until_ms = clock_now_ms() + 1000ull * seconds;
 	t->filter.snap = read_number(req, "?snap", 14, TRACE_SNAP_MAX, 256, errors);
 	t->filter.sport_be = htons((uint16_t)sport);
+	t->filter.dport_be = htons((uint16_t)read_number(req, "?dport", 1, UINT16_MAX, 0, errors));
+	t->filter.has_dst = dst != NULL;
+	if (dst && ip_addr_parse(dst, &t->filter.dst))
+		field_errors_add(errors, "?dst", "bad_value", "an IPv4 or IPv6 address");
 	t->filter.has_src = src != NULL;
 	if (src && ip_addr_parse(src, &t->filter.src))
 		field_errors_add(errors, "?src", "bad_value", "an IPv4 or IPv6 address");

@@ -18,6 +18,8 @@
 /** A connection of the backend, opened or ended age_ms before the report was made. */
 struct agent_entry {
 	struct ip_addr src; /* the client */
+	struct ip_addr dst; /* which address of the VIP, if it has several; else the VIP's, or: */
+	bool has_dst;       /* false: not given */
 	uint16_t sport, dport;
 	uint8_t proto; /* IPPROTO_TCP or IPPROTO_UDP */
 	bool ended;

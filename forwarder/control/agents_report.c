@@ -42,11 +42,9 @@ static bool entry_is_of_vip(const struct vip_conf *vip, const struct agent_entry
 {
 	const struct vip_match *m = &vip->match;
 
-	if (ip_addr_is_v4(&e->src) != ip_addr_is_v4(&m->address))
-		return false;
-	if (m->port && e->dport != m->port)
-		return false;
-	return m->protocol == VIP_ANY || (m->protocol == VIP_TCP) == (e->proto == IPPROTO_TCP);
+	return ip_addr_is_v4(&e->src) == ip_addr_is_v4(&m->address) &&
+	       (e->has_dst || !m->host_bits) &&
+	       vip_match_takes(m, e->has_dst ? &e->dst : &m->address, e->dport, e->proto);
 }
 
 static void end_flow(struct reporting *r, uint32_t slot, uint32_t end_ms)
@@ -104,6 +102,8 @@ static void entry_apply(struct reporting *r, const struct agent_entry *e)
 		return;
 	}
 	flow_key_of(r->v->now->view, &e->src, htons(e->sport), htons(e->dport), e->proto, &key);
+	if (r->v->now->view->dst_bits)
+		flow_key_put_dst(r->v->now->view, &e->dst, &key);
 	uint64_t hash = flow_key_hash(&key, r->v->seed);
 	uint32_t slot = flow_table_find(t, &r->v->flows, &key, hash);
 	if (slot == FLOW_NONE) {

@@ -8,19 +8,13 @@
 #include "base/entropy.h"
 #include "control/internal.h"
 
-#define WIDER_MAX 6 /* two ports, three protocols */
+#define PLAIN_MAX 6 /* two ports, three protocols */
 
 /* --- what a VIP takes from others ---------------------------------------------------------- */
 
-/* How specific a match is: of two that a packet fits, the higher one takes it (snapshot_match). */
-static int match_rank(const struct vip_match *m)
-{
-	return (m->port != 0) * 2 + (m->protocol != VIP_ANY);
-}
-
 static bool takes_over(const struct vip_match *m, const struct vip_match *from)
 {
-	return match_rank(m) > match_rank(from) && vip_match_overlaps(m, from);
+	return vip_match_overlaps(m, from) && vip_match_order(m, from) < 0;
 }
 
 static void tell_duplicate(struct change *x, const struct vip_version *other)
@@ -46,56 +40,66 @@ static bool may_not_take(struct change *x, struct vip_runtime *v)
 	return true;
 }
 
-/* The VIPs that one with match m takes packets from, as the batch will leave them: what is less
- * specific than m and overlaps it can be of few matches only. */
-static unsigned find_wider(const struct change *x, const struct vip_match *m,
-			   struct vip_runtime *out[WIDER_MAX])
+/* The VIPs that one with match m takes packets from, as the batch will leave them, malloc; or NULL. Of one
+ * address and one port, or any, what is less specific than m and overlaps it can be of few matches
+ * only. */
+static struct vip_runtime **find_wider(const struct change *x, const struct vip_match *m, unsigned *n)
 {
 	static const enum vip_protocol protocols[] = {VIP_TCP, VIP_UDP, VIP_ANY};
-	unsigned n = 0;
+	const struct vip_index *index = &x->c->index;
+	struct vip_runtime **out = calloc(PLAIN_MAX + index->n_wide, sizeof(struct vip_runtime *));
 
-	for (unsigned i = 0; i < WIDER_MAX; i++) {
+	*n = 0;
+	for (unsigned i = 0; out && i < PLAIN_MAX; i++) {
 		struct vip_match from = {.address = m->address,
 					 .port = i < ARRAY_LEN(protocols) ? 0 : m->port,
 					 .protocol = protocols[i % ARRAY_LEN(protocols)]};
-		if (!takes_over(m, &from))
-			continue;
-		out[n] = vip_index_by_match(x->c, x->b, &from);
-		n += out[n] != NULL;
+		if (takes_over(m, &from))
+			out[*n] = vip_index_by_match(x->c, x->b, &from);
+		*n += out[*n] != NULL;
 	}
-	return n;
+	for (struct vip_runtime *v = index->wide; out && v; v = v->next_wide)
+		if (vip_index_has(x->b, v) && takes_over(m, &v->match))
+			out[(*n)++] = v;
+	return out;
 }
 
 /* Another VIP with the same match, or one whose flows the new one would take over. */
 static bool vip_collides(struct change *x, const struct vip_conf *conf)
 {
 	struct vip_runtime *same = vip_index_by_match(x->c, x->b, &conf->match);
-	struct vip_runtime *wider[WIDER_MAX];
+	bool collides = false;
+	unsigned n;
 
 	if (same) {
 		tell_duplicate(x, batch_version_of(x->b, same));
 		return true;
 	}
-	unsigned n = x->e->force ? 0 : find_wider(x, &conf->match, wider);
-	for (unsigned i = 0; i < n; i++)
-		if (may_not_take(x, wider[i]))
-			return true;
-	return false;
+	if (x->e->force)
+		return false;
+	struct vip_runtime **wider = find_wider(x, &conf->match, &n);
+	if (!wider) {
+		edit_refuse(x, CONTROL_FAILED, "out of memory");
+		return true;
+	}
+	for (unsigned i = 0; i < n && !collides; i++)
+		collides = may_not_take(x, wider[i]);
+	free(wider);
+	return collides;
 }
 
 /* Flows may open on the VIPs that a new one takes packets from until the very swap: remember them
  * for the publish. */
 static int note_taken(const struct change *x, struct batch_vip *e, const struct vip_match *m)
 {
-	struct vip_runtime *wider[WIDER_MAX];
-	unsigned n = find_wider(x, m, wider);
+	unsigned n;
 
-	e->taken = calloc(n + 1, sizeof(struct vip_runtime *));
+	e->taken = find_wider(x, m, &n);
 	if (!e->taken)
 		return -ENOMEM;
 	for (unsigned i = 0; i < n; i++)
-		if (wider[i]->now)
-			e->taken[e->n_taken++] = wider[i];
+		if (e->taken[i]->now)
+			e->taken[e->n_taken++] = e->taken[i];
 	return 0;
 }
 

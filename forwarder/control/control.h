@@ -236,18 +236,20 @@ struct explanation {
 
 #define QUIC_CID_MAX 20u
 
-/** A packet of a VIP, from src:sport. */
+/** A packet to be explained. */
 struct explain_question {
 	const char *vip;
 	struct ip_addr src;
 	uint16_t sport;
-	uint16_t dport; /* for any-port VIPs, else ignored */
+	struct ip_addr dst; /* for VIPs of several addresses, else ignored */
+	uint16_t dport;     /* for VIPs of several ports, else ignored */
 	uint8_t proto;	/* IPPROTO_TCP or IPPROTO_UDP, 0 = the VIP's own (of any: udp with a cid, else tcp) */
 	uint8_t cid_len; /* 0: it has no connection ID that its server has chosen */
 	uint8_t cid[QUIC_CID_MAX];
 };
 
-/** Where it would go. Thread: any but control's; blocks. */
+/** Where it would go; not found if there is no such VIP, or another one takes the packet. Thread: any but
+ *  control's; blocks. */
 void control_explain(struct control *c, const struct explain_question *q, struct explanation *out);
 
 /** What happens in control, and what others add; ends with control_free. Thread: any. */

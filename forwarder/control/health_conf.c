@@ -381,9 +381,9 @@ void health_conf_validate(const struct health_conf *c, const struct vip_match *m
 	if (!words_are_known(c, errors))
 		return;
 	validate_members(c, errors);
-	if ((PROBES >> c->type & 1) && c->port == 0 && match->port == 0)
+	if ((PROBES >> c->type & 1) && c->port == 0 && (match->port == 0 || match->port_end))
 		fault(errors, HEALTH_P_PORT, "required",
-		      "the VIP takes any port: name the one to check");
+		      "the VIP takes several ports: name the one to check");
 	if (c->type == HEALTH_HTTP || c->type == HEALTH_HTTPS)
 		validate_web(c, errors);
 	if (c->type == HEALTH_UDP)

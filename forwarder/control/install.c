@@ -64,25 +64,40 @@ static void install_gone(struct control *c, struct batch_vip *b)
 	}
 }
 
-/* A VIP of the same match that comes with this batch takes over the removed one's steering: without
- * it its packets would go to the host's own kernel for a moment. True if there is one. */
-static bool hand_over_steering(const struct control *c, const struct batch *b,
-			       const struct vip_runtime *v)
+/* A VIP of the same match that comes with this batch takes over the removed one's steering. */
+static void hand_over_steering(const struct control *c, const struct batch *b)
 {
-	struct vip_runtime *heir = vip_index_by_match(c, b, &v->match);
-
-	if (heir)
+	for (unsigned i = 0; i < b->n; i++) {
+		struct vip_runtime *v = b->vips[i].rt;
+		struct vip_runtime *heir =
+			b->vips[i].remove ? vip_index_by_match(c, b, &v->match) : NULL;
+		if (!heir)
+			continue;
 		heir->steered = v->steered;
-	return heir != NULL;
+		v->steered = false;
+	}
 }
 
-static void install_removed_vip(struct control *c, const struct batch *batch, struct batch_vip *b)
+static void steer_what_comes(struct control *c, const struct batch *b, bool last_try)
+{
+	struct error err;
+
+	for (unsigned i = 0; i < b->n; i++) {
+		struct vip_runtime *v = b->vips[i].rt;
+		if (b->vips[i].remove || v->steered)
+			continue;
+		v->steered = c->conf.steering.add(c->conf.steering.ctx, &v->match, &err) == 0;
+		if (!v->steered && last_try)
+			log_error("control", "vip %s: not steered (%s)", v->id, err.message);
+	}
+}
+
+static void install_removed_vip(struct control *c, struct batch_vip *b)
 {
 	struct vip_runtime *v = b->rt;
 	struct error err;
 
-	if (!hand_over_steering(c, batch, v) && v->steered &&
-	    c->conf.steering.del(c->conf.steering.ctx, &v->now->conf.match, &err))
+	if (v->steered && c->conf.steering.del(c->conf.steering.ctx, &v->now->conf.match, &err))
 		log_error("control", "vip %s: still steered (%s)", v->now->conf.id, err.message);
 	for (unsigned i = 0; i < b->next->n_dips; i++)
 		release_dip(c, v, &b->next->dips[i]);
@@ -103,7 +118,6 @@ static void install_removed_vip(struct control *c, const struct batch *batch, st
 static void install_vip(struct control *c, struct batch_vip *b)
 {
 	struct vip_runtime *v = b->rt;
-	struct error err;
 
 	flow_set_unwatch(&c->flows, &v->flows);
 	install_exact(c, b);
@@ -122,23 +136,22 @@ static void install_vip(struct control *c, struct batch_vip *b)
 		c->vips[v->slot] = v;
 		c->n_vips++;
 	}
-	if (!v->steered) {
-		v->steered =
-			c->conf.steering.add(c->conf.steering.ctx, &v->now->conf.match, &err) == 0;
-		if (!v->steered)
-			log_error("control", "vip %s: not steered (%s)", v->now->conf.id,
-				  err.message);
-	}
 	b->next = NULL;
 }
 
+/* All that comes is steered before anything that goes is not: what of a removed VIP's packets a new one
+ * takes, of the same match or an overlapping one, would else go to the host's own kernel for a moment.
+ * Only what does not fit into steer's maps waits for the room that what goes makes. */
 void batch_install(struct control *c, struct batch *b)
 {
+	hand_over_steering(c, b);
+	steer_what_comes(c, b, false);
 	for (unsigned i = 0; i < b->n; i++) {
 		b->vips[i].dcodes_moved = b->vips[i].next->n_dcodes_moved;
-		if (b->vips[i].remove) /* first: they make room in steer's maps */
-			install_removed_vip(c, b, &b->vips[i]);
+		if (b->vips[i].remove)
+			install_removed_vip(c, &b->vips[i]);
 	}
+	steer_what_comes(c, b, true);
 	for (unsigned i = 0; i < b->n; i++)
 		if (!b->vips[i].remove)
 			install_vip(c, &b->vips[i]);

@@ -88,7 +88,7 @@ struct vip_runtime {
 	char id[ID_LEN];
 	struct vip_match match;
 	bool indexed; /* in control.index, by those below; then the slot is its own */
-	struct vip_runtime *next_of_id, *next_of_match, *next_of_uid;
+	struct vip_runtime *next_of_id, *next_of_match, *next_of_uid, *next_wide;
 	unsigned at; /* where its entry is, if the batch at hand has one */
 	uint64_t seed;
 	uint64_t pin_seed;
@@ -251,6 +251,8 @@ struct ways_back {
 struct vip_index {
 	uint64_t seed, secret;
 	struct vip_runtime *by_id[VIPS_MAX], *by_match[VIPS_MAX], *by_uid[VIPS_MAX]; /* chains */
+	struct vip_runtime *wide; /* chain of those that are more than one address, or a range of ports */
+	unsigned n_wide;
 	unsigned n_free_slots;
 	uint16_t free_slots[VIP_SLOTS]; /* stack */
 };
@@ -444,6 +446,8 @@ void vip_index_remove(struct vip_index *x, struct vip_runtime *v);
 struct vip_runtime *vip_index_by_id(const struct control *c, const struct batch *b, const char *id);
 struct vip_runtime *vip_index_by_match(const struct control *c, const struct batch *b,
 				       const struct vip_match *m);
+/** True if the batch leaves the VIP (NULL: if it is published). */
+bool vip_index_has(const struct batch *b, const struct vip_runtime *v);
 /** The published VIP of this uid, or NULL. */
 struct vip_runtime *vip_index_by_uid(const struct control *c, uint32_t uid);
 

@@ -125,10 +125,16 @@ void vip_conf_apply(struct vip_conf *c, const struct vip_edit *e, bool replace)
 		memcpy(fresh.id, c->id, sizeof(fresh.id));
 		*c = fresh;
 	}
-	if (e->members & VIP_M_ADDRESS)
+	if (e->members & VIP_M_ADDRESS) {
 		c->match.address = e->conf.match.address;
+		c->match.host_bits = e->conf.match.host_bits;
+	}
 	if (e->members & VIP_M_PORT)
 		c->match.port = e->conf.match.port;
+	if (e->members & VIP_M_PORT_END)
+		c->match.port_end = e->conf.match.port_end;
+	if (c->match.port && c->match.port_end == c->match.port)
+		c->match.port_end = 0; /* a range of one is the port alone */
 	if (e->members & VIP_M_PROTOCOL)
 		c->match.protocol = e->conf.match.protocol;
 	if (e->members & VIP_M_MODE)
@@ -224,8 +230,10 @@ bool vip_conf_same_identity(const struct vip_conf *was, const struct vip_conf *n
 	const struct vip_match *w = &was->match, *n = &now->match;
 	bool same = true;
 
-	same &= check_same(ip_addr_equal(&w->address, &n->address), "/address", errors);
+	same &= check_same(ip_addr_equal(&w->address, &n->address) && w->host_bits == n->host_bits,
+			   "/address", errors);
 	same &= check_same(w->port == n->port, "/port", errors);
+	same &= check_same(w->port_end == n->port_end, "/port_end", errors);
 	same &= check_same(w->protocol == n->protocol, "/protocol", errors);
 	same &= check_same(was->affinity == now->affinity, "/affinity", errors);
 	return same;
@@ -319,14 +327,48 @@ static void check_host(const struct ip_addr *a, struct field_errors *errors)
 				 "multicast or broadcast)");
 }
 
+/* Some host's address is in it. (Those below 1.0.0.0 and ::2 are none's.) */
+static bool prefix_has_hosts(const struct vip_match *m)
+{
+	if (ip_addr_is_host(&m->address))
+		return true;
+	if (ip_addr_is_v4(&m->address))
+		return m->address.b[12] == 0 && m->host_bits > 24;
+	return m->address.b[0] != 0xff && m->host_bits > 1;
+}
+
+static void check_match(const struct vip_match *m, struct field_errors *errors)
+{
+	unsigned bits = ip_addr_is_v4(&m->address) ? 32 : 128;
+	struct ip_addr first = ip_addr_mask(&m->address, m->host_bits < bits ? m->host_bits : bits);
+
+	if (!m->host_bits)
+		check_host(&m->address, errors);
+	else if (m->host_bits > bits || !ip_addr_equal(&first, &m->address) || !prefix_has_hosts(m))
+		field_errors_add(
+			errors, "/address", "bad_value",
+			"a prefix of hosts' addresses, its host bits 0 (not of loopback or "
+			"multicast ones)");
+	if (m->port_end && !m->port)
+		field_errors_add(errors, "/port_end", "bad_value",
+				 "port is the range's first one, and 0 is any port already");
+	else if (m->port_end && m->port_end <= m->port)
+		field_errors_add(errors, "/port_end", "out_of_range",
+				 "the range's last port: not below port (%u)", m->port);
+}
+
 bool vip_conf_validate(const struct vip_conf *c, struct field_errors *errors)
 {
 	unsigned before = field_errors_count(errors);
 
 	check_id(c->id, errors);
-	check_host(&c->match.address, errors);
+	check_match(&c->match, errors);
 	check_word(c->match.protocol, vip_protocol_names, "/protocol", errors);
 	check_word(c->mode, vip_mode_names, "/mode", errors);
+	if (c->mode == VIP_NAT && vip_match_is_wide(&c->match))
+		field_errors_add(errors, "/mode", "not_applicable",
+				 "nat is for one address, and one port or any: what comes back "
+				 "must tell whose it is");
 	check_word(c->affinity, vip_affinity_names, "/affinity", errors);
 	check_word(c->on_learn_overflow, learn_overflow_names, "/on_learn_overflow", errors);
 	check_word(c->quic, vip_quic_names, "/quic", errors);
@@ -351,9 +393,9 @@ static void check_dip_address(const struct dip_conf *c, const struct vip_conf *v
 			      struct field_errors *errors)
 {
 	check_host(&c->address, errors);
-	if (ip_addr_equal(&c->address, &vip->match.address))
+	if (vip_match_has_address(&vip->match, &c->address))
 		field_errors_add(errors, "/address", "bad_value",
-				 "the address of the VIP itself: packets would come back");
+				 "an address of the VIP itself: packets would come back");
 	else if (vip->mode == VIP_NAT &&
 		 ip_addr_is_v4(&c->address) != ip_addr_is_v4(&vip->match.address))
 		field_errors_add(errors, "/address", "bad_value",

@@ -59,6 +59,7 @@ enum vip_member {
 	VIP_M_GUE_PORT = 1 << 12,
 	VIP_M_QUIC = 1 << 13,
 	VIP_M_QUIC_CONFIG_ROTATION = 1 << 14,
+	VIP_M_PORT_END = 1 << 15,
 };
 
 enum dip_member {

@@ -63,6 +63,25 @@ bool own_addresses_have(const struct own_addresses *o, const struct ip_addr *a)
 	return o->n && bsearch(a, o->list, o->n, sizeof(*o->list), order);
 }
 
+const struct ip_addr *own_addresses_within(const struct own_addresses *o,
+					   const struct vip_match *prefix)
+{
+	for (size_t i = 0; i < o->n; i++)
+		if (vip_match_has_address(prefix, &o->list[i]))
+			return &o->list[i];
+	return NULL;
+}
+
+const char *own_addresses_route_command(const struct vip_match *prefix, char *buf, size_t size)
+{
+	char text[IP_PREFIX_STRLEN];
+
+	snprintf(buf, size, "ip %sroute add local %s dev lo",
+		 ip_addr_is_v4(&prefix->address) ? "" : "-6 ",
+		 ip_prefix_format(&prefix->address, prefix->host_bits, text));
+	return buf;
+}
+
 const char *own_addresses_add_command(const struct ip_addr *a, const char *ifname, char *buf,
 				      size_t size)
 {

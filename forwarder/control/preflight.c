@@ -307,6 +307,29 @@ static const char *first_usable(const struct preflight *p)
 	return "IF";
 }
 
+/* Whether a whole prefix is routed here only the routers know; that it is not this host itself is
+ * what can be seen. */
+static void check_prefix(const struct vip_conf *vip, const struct own_addresses *own,
+			 struct findings *r)
+{
+	const struct ip_addr *inside = own_addresses_within(own, &vip->match);
+	char text[IP_PREFIX_STRLEN], own_text[IP_ADDR_STRLEN];
+	char fix[128];
+
+	ip_prefix_format(&vip->match.address, vip->match.host_bits, text);
+	report_note(
+		r, own_addresses_route_command(&vip->match, fix, sizeof(fix)),
+		"VIP %s: %s must be routed here; %s", vip->id, text,
+		ip_addr_is_v4(&vip->match.address)
+			? "for clients on this segment the kernel answers ARP with a local route"
+			: "the kernel does not answer neighbour discovery for a prefix");
+	if (inside)
+		report_note(r, NULL,
+			    "VIP %s: %s holds this host's own address %s: connections to it go to "
+			    "the DIPs",
+			    vip->id, text, ip_addr_format(inside, own_text));
+}
+
 /* Nobody answers ARP or ND for a VIP unless the kernel does, or a router is told the way. */
 static void check_vips(const struct preflight *p, struct findings *r)
 {
@@ -321,6 +344,10 @@ static void check_vips(const struct preflight *p, struct findings *r)
 	}
 	for (unsigned i = 0; i < p->n_vips; i++) {
 		const struct ip_addr *a = &p->vips[i].match.address;
+		if (p->vips[i].match.host_bits) {
+			check_prefix(&p->vips[i], &own, r);
+			continue;
+		}
 		ip_addr_format(a, text);
 		if (own_addresses_have(&own, a))
 			report_ok(r, "VIP %s: %s is on an interface", p->vips[i].id, text);

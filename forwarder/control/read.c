@@ -259,10 +259,17 @@ static void read_explain(struct control *c, void *arg)
 
 	if (!v)
 		return;
-	const struct vip_match *m = &v->now->conf.match;
 	const struct vip_view *view = v->now->view;
-	uint16_t dport = m->port ? m->port : q->dport;
-	flow_key_of(view, &q->src, htons(q->sport), htons(dport), question_proto(q, m), &key);
+	const struct vip_match *m = &view->match;
+	uint8_t proto = question_proto(q, m);
+	const struct ip_addr *dst = m->host_bits ? &q->dst : &m->address;
+	uint16_t dport = m->port && !m->port_end ? m->port : q->dport;
+	/* Without a port it is asked for all of a client's, which may be several VIPs'. */
+	if (dport && snapshot_match(c->snapshot, dst, dport, proto) != view)
+		return;
+	flow_key_of(view, &q->src, htons(q->sport), htons(dport), proto, &key);
+	if (view->dst_bits)
+		flow_key_put_dst(view, dst, &key);
 	uint64_t hash = flow_key_hash(&key, v->seed);
 	struct explanation *out = r->out;
 	uint16_t dip = snapshot_lookup_one(c->snapshot, view, &key, &reason, &out->dcode);

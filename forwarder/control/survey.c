@@ -62,7 +62,7 @@ static void survey(struct control *c, void *arg)
 		const struct vip_version *v = c->vips[i]->now;
 		struct survey_vip *info = &s->vips[s->n_vips];
 		memcpy(info->id, v->conf.id, sizeof(info->id));
-		info->address = v->conf.match.address;
+		info->match = v->conf.match;
 		info->deleting = v->deleting;
 		info->worn = health_is_worn(v);
 		for (unsigned k = 0; !call->rc && k < v->n_dips; k++) {

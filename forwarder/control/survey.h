@@ -5,7 +5,7 @@
 
 struct survey_vip {
 	char id[ID_LEN];
-	struct ip_addr address;
+	struct vip_match match;
 	bool deleting;
 	bool worn; /* fewer than min_up DIPs are up, so checks are not heeded */
 	unsigned n_dips;

@@ -63,6 +63,11 @@ void vip_index_add(struct vip_index *x, struct vip_runtime *v)
 	*by_match = v;
 	v->next_of_uid = x->by_uid[v->uid % VIPS_MAX];
 	x->by_uid[v->uid % VIPS_MAX] = v;
+	if (vip_match_is_wide(&v->match)) {
+		v->next_wide = x->wide;
+		x->wide = v;
+		x->n_wide++;
+	}
 	v->indexed = true;
 }
 
@@ -81,12 +86,17 @@ void vip_index_remove(struct vip_index *x, struct vip_runtime *v)
 	for (p = &x->by_uid[v->uid % VIPS_MAX]; *p != v;)
 		p = &(*p)->next_of_uid;
 	*p = v->next_of_uid;
+	for (p = &x->wide; *p && *p != v;)
+		p = &(*p)->next_wide;
+	if (*p) {
+		*p = v->next_wide;
+		x->n_wide--;
+	}
 	v->indexed = false;
 	x->free_slots[x->n_free_slots++] = v->slot;
 }
 
-/* As a batch leaves it; b may be NULL. */
-static bool is_there(const struct batch *b, const struct vip_runtime *v)
+bool vip_index_has(const struct batch *b, const struct vip_runtime *v)
 {
 	const struct batch_vip *e = b ? batch_entry(b, v) : NULL;
 
@@ -97,7 +107,7 @@ struct vip_runtime *vip_index_by_id(const struct control *c, const struct batch 
 {
 	struct vip_runtime *v = c->index.by_id[bucket_of_id(&c->index, id)];
 
-	while (v && (strcmp(v->id, id) != 0 || !is_there(b, v)))
+	while (v && (strcmp(v->id, id) != 0 || !vip_index_has(b, v)))
 		v = v->next_of_id;
 	return v;
 }
@@ -107,7 +117,7 @@ struct vip_runtime *vip_index_by_match(const struct control *c, const struct bat
 {
 	struct vip_runtime *v = c->index.by_match[bucket_of_match(&c->index, m)];
 
-	while (v && (!vip_match_equal(&v->match, m) || !is_there(b, v)))
+	while (v && (!vip_match_equal(&v->match, m) || !vip_index_has(b, v)))
 		v = v->next_of_match;
 	return v;
 }
@@ -116,7 +126,7 @@ struct vip_runtime *vip_index_by_uid(const struct control *c, uint32_t uid)
 {
 	struct vip_runtime *v = c->index.by_uid[uid % VIPS_MAX];
 
-	while (v && (v->uid != uid || !is_there(NULL, v)))
+	while (v && (v->uid != uid || !vip_index_has(NULL, v)))
 		v = v->next_of_uid;
 	return v;
 }

@@ -182,20 +182,35 @@ static void warn_unresolved(const struct survey *s, const struct survey_dip *d,
 		     if_indextoname((unsigned)d->ifindex, name) ? name : "?");
 }
 
-static void warn_vip(const struct watch *w, const struct survey_vip *v,
-		     const struct own_addresses *own, struct warnings *out)
+static void warn_address(const struct watch *w, const struct survey_vip *v,
+			 const struct own_addresses *own, struct warnings *out)
 {
-	char a[IP_ADDR_STRLEN];
+	const struct ip_addr *address = &v->match.address, *inside;
+	char a[IP_PREFIX_STRLEN], b[IP_ADDR_STRLEN];
 	char command[128];
 
-	ip_addr_format(&v->address, a);
-	if (own->list && !own_addresses_have(own, &v->address))
+	ip_prefix_format(address, v->match.host_bits, a);
+	if (v->match.host_bits) {
+		inside = own_addresses_within(own, &v->match);
+		if (inside)
+			warn(out,
+			     "VIP %s: %s holds this host's own address %s: connections to it go to "
+			     "the DIPs",
+			     v->id, a, ip_addr_format(inside, b));
+	} else if (own->list && !own_addresses_have(own, address)) {
 		warn(out,
 		     "VIP %s: %s is on no interface here: unless it is routed here, clients get no "
 		     "answer to %s: %s",
-		     v->id, a, ip_addr_is_v4(&v->address) ? "ARP" : "neighbour discovery",
-		     own_addresses_add_command(&v->address, w->n_ifaces ? w->ifaces[0].name : "IF",
+		     v->id, a, ip_addr_is_v4(address) ? "ARP" : "neighbour discovery",
+		     own_addresses_add_command(address, w->n_ifaces ? w->ifaces[0].name : "IF",
 					       command, sizeof(command)));
+	}
+}
+
+static void warn_vip(const struct watch *w, const struct survey_vip *v,
+		     const struct own_addresses *own, struct warnings *out)
+{
+	warn_address(w, v, own, out);
 	if (v->deleting)
 		return;
 	if (!v->n_dips)

@@ -48,10 +48,12 @@ static bool is_wanted(const struct trace_filter *f, const struct packet *p, cons
 		return false;
 	if (f->dip && (!l->vip || l->dip != f->dip))
 		return false;
-	if (!f->has_src && !f->sport_be)
+	if (!f->has_src && !f->sport_be && !f->has_dst && !f->dport_be)
 		return true;
 	return p && (!f->has_src || ip_addr_equal(&p->src, &f->src)) &&
-	       (!f->sport_be || p->sport_be == f->sport_be);
+	       (!f->has_dst || ip_addr_equal(&p->dst, &f->dst)) &&
+	       (!f->sport_be || p->sport_be == f->sport_be) &&
+	       (!f->dport_be || p->dport_be == f->dport_be);
 }
 
 /* The next record to write, its place in *at; NULL if the ring has no room for `n` more. */

@@ -19,7 +19,10 @@ struct trace_filter {
 	uint16_t dip;     /* index in the VIP; 0 = any */
 	bool has_src;
 	struct ip_addr src;
+	bool has_dst;
+	struct ip_addr dst;
 	uint16_t sport_be; /* 0 = any */
+	uint16_t dport_be;
 	uint32_t snap;     /* bytes to keep of a frame, at most TRACE_SNAP_MAX */
 };
 

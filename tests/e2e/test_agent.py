@@ -296,7 +296,7 @@ def test_a_late_end_of_a_reused_tuple(lab):
     tuple_ = {"src": lab.address("client"), "sport": c.sport, "dport": 80, "protocol": "tcp"}
     a = report(lab, agent, sequence=1, kind="full", opened=[tuple_])
     assert a.status == 200 and a.json["ack"] == 1 and not a.json["resync"], a
-    assert a.json["vips"] == [{"address": VIP4, "port": 80, "protocol": "tcp"}]
+    assert a.json["vips"] == [{"address": VIP4, "port": 80, "port_end": None, "protocol": "tcp"}]
     a = report(lab, agent, sequence=2, kind="delta", ended=[{**tuple_, "age_ms": 60000}])
     assert a.status == 200 and a.json["ack"] == 2, a
     # One that lay in a buffer for a minute: its ages count from when it was made.

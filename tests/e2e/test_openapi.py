@@ -189,7 +189,7 @@ def route_faults():
 
     real = {}
     roles = {}
-    for method, path, query, role in re.findall(r'\{"([A-Z]+)", ([^,]+), \w+, (NULL|"[^"]*"), ROLE_(\w+)\}', source):
+    for method, path, query, role in re.findall(r'\{"([A-Z]+)", ([^,]+), \w+, (NULL|"[^"]*"),\s+ROLE_(\w+)\}', source):
         query = set() if query == "NULL" else set(query.strip('"').split())
         real[f"{method} {path_of(path)}"] = query
         roles[f"{method} {path_of(path)}"] = role.lower()

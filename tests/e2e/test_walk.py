@@ -24,7 +24,7 @@ NOT_WALKED = {
 NAMED = (404, 409, 412, 415, 422, 507)
 # What the names in paths and queries are. Those of a path that an operation makes are its examples'.
 WORLD = {"vip": "web", "dip": "b1", "agent": "rack1-host7", "token": "prometheus", "version": "1"}
-QUERY = {**WORLD, "address": VIP4, "src": CLIENT4, "client": CLIENT4, "to": "0",
+QUERY = {**WORLD, "address": VIP4, "src": CLIENT4, "dst": VIP4, "client": CLIENT4, "to": "0",
          "author": "uid:0", "cid": "072a0700112233", "since": "2026-01-01T00:00:00Z"}
 # Operations whose query needs more than the parameters that are required.
 ALSO = {"explain": {"vip": "other", "sport": 40000}, "trace": {"packets": 1, "seconds": 1}}
@@ -246,7 +246,8 @@ def test_streams(lab):
     queries.pop("since")
     with stream(lab, STREAM, queries, {"Last-Event-ID": first[0]}) as r:
         assert read_event(r)[0] != first[0]
-    trace = {"vip": "web", "dip": "b1", "src": CLIENT4, "sport": 40000, "packets": 1, "seconds": 1, "snap": 64}
+    trace = {"vip": "web", "dip": "b1", "src": CLIENT4, "sport": 40000, "dst": VIP4,
+             "dport": 80, "packets": 1, "seconds": 1, "snap": 64}
     assert set(trace) == {p["name"] for p in operations[TRACE].parameters}
     with stream(lab, TRACE, {"packets": 1, "seconds": 30}) as r:
         refuse(lab, TRACE, 409)

@@ -22,7 +22,7 @@ static struct flow_meta known_as(const struct control *c, const struct vip_runti
 {
 	struct flow_key key;
 
-	flow_key_of(v->now->view, &t->src, htons(t->sport), htons(t->dport), t->proto, &key);
+	traffic_key(v->now->view, t, &key);
 	uint32_t slot = flow_table_find(&c->flows, &v->flows, &key, flow_key_hash(&key, v->seed));
 	return slot == FLOW_NONE ? (struct flow_meta){.phase = FLOW_FREE}
 				 : flow_meta_get(&c->flows.slots[slot]);
@@ -30,9 +30,7 @@ static struct flow_meta known_as(const struct control *c, const struct vip_runti
 
 static bool is_of(const struct vip_match *m, const struct sim_tuple *t)
 {
-	return t->proto == IPPROTO_TCP && m->protocol != VIP_UDP &&
-	       ip_addr_is_v4(&t->src) == ip_addr_is_v4(&m->address) &&
-	       (m->port == 0 || m->port == t->dport);
+	return t->proto == IPPROTO_TCP && vip_match_takes(m, &t->dst, t->dport, t->proto);
 }
 
 /* The VIP and DIP that an agent speaks of, if control heeds it. */
@@ -98,7 +96,7 @@ static void check_open(struct sim *s, const struct backend *k, unsigned tuple, s
 	if (is.phase == FLOW_FREE || is.dip != d->index || !v->now->view->dips[d->index].usable)
 		return;
 	const struct sim_tuple *t = &s->tuples[tuple];
-	flow_key_of(v->now->view, &t->src, htons(t->sport), htons(t->dport), t->proto, &key);
+	traffic_key(v->now->view, t, &key);
 	if (snapshot_lookup_one(c->snapshot, v->now->view, &key, &reason, &dcode) != d->index)
 		sim_wrong(s, "tuple %u is open on DIP %u, and would be sent elsewhere", tuple,
 			  k->dip);

@@ -13,8 +13,11 @@ static struct agent_key key_of(const struct sim *s, unsigned tuple)
 {
 	const struct sim_tuple *t = &s->tuples[tuple];
 
-	return (struct agent_key){
-		.src = t->src, .sport = t->sport, .dport = t->dport, .proto = t->proto};
+	return (struct agent_key){.src = t->src,
+				  .dst = t->dst,
+				  .sport = t->sport,
+				  .dport = t->dport,
+				  .proto = t->proto};
 }
 
 static uint64_t now_ms(const struct backend *k)

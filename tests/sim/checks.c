@@ -17,7 +17,7 @@ void checks_draw(struct sim *s, struct sim_vip *v)
 	if (sim_chance(s, 2))
 		return;
 	h->type = HEALTH_TCP;
-	h->port = v->conf.match.port ? 0 : 80;
+	h->port = v->conf.match.port && !v->conf.match.port_end ? 0 : 80;
 	h->min_up = prng_below(&s->random, 4);
 	h->slow_start_s = sim_chance(s, 2) ? 0 : 1 + prng_below(&s->random, 30);
 }

@@ -80,7 +80,7 @@ static struct exit foresee(const struct sim *s, unsigned worker, const struct si
 	e.reason = DROP_no_vip;
 	if (!e.view)
 		return e;
-	flow_key_of(e.view, &t->src, htons(t->sport), htons(t->dport), t->proto, &key);
+	traffic_key(e.view, t, &key);
 	uint16_t index = snapshot_lookup_one(snapshot, e.view, &key, &why, &dcode);
 	const struct dip_view *d = &e.view->dips[index];
 	e.reason = DROP_no_dip;

@@ -13,13 +13,19 @@ void operator_init(struct sim *s)
 		uint16_t port;
 		enum vip_protocol protocol;
 		enum vip_affinity affinity;
+		uint8_t host_bits;
+		uint16_t port_end;
 	} kinds[SIM_VIPS] = {
-		{"web", "10.9.255.1", 80, VIP_TCP, AFFINITY_FLOW},
-		{"v6", "2001:db8::1", 443, VIP_ANY, AFFINITY_FLOW},
-		{"dns", "10.9.255.2", 53, VIP_UDP, AFFINITY_FLOW},
-		{"all", "10.9.255.3", 0, VIP_ANY, AFFINITY_CLIENT},
-		{"ports", "10.9.255.4", 0, VIP_TCP, AFFINITY_FLOW},
-		{"over", "10.9.255.4", 80, VIP_TCP, AFFINITY_FLOW}, /* takes a port of "ports" */
+		{"web", "10.9.255.1", 80, VIP_TCP, AFFINITY_FLOW, 0, 0},
+		{"v6", "2001:db8::1", 443, VIP_ANY, AFFINITY_FLOW, 0, 0},
+		{"dns", "10.9.255.2", 53, VIP_UDP, AFFINITY_FLOW, 0, 0},
+		{"all", "10.9.255.3", 0, VIP_ANY, AFFINITY_CLIENT, 0, 0},
+		{"ports", "10.9.255.4", 0, VIP_TCP, AFFINITY_FLOW, 0, 0},
+		/* takes a port of "ports" */
+		{"over", "10.9.255.4", 80, VIP_TCP, AFFINITY_FLOW, 0, 0},
+		{"net", "10.10.0.0", 1000, VIP_ANY, AFFINITY_FLOW, 8, 1015},
+		/* takes addresses of "net" */
+		{"inner", "10.10.0.16", 0, VIP_TCP, AFFINITY_FLOW, 4, 0},
 	};
 
 	for (unsigned i = 0; i < SIM_VIPS; i++) {
@@ -27,7 +33,9 @@ void operator_init(struct sim *s)
 		snprintf(v->id, sizeof(v->id), "%s", kinds[i].id);
 		vip_conf_defaults(&v->conf);
 		v->conf.match = (struct vip_match){.address = frames_ip(kinds[i].address),
+						   .host_bits = kinds[i].host_bits,
 						   .port = kinds[i].port,
+						   .port_end = kinds[i].port_end,
 						   .protocol = kinds[i].protocol};
 		v->conf.affinity = kinds[i].affinity;
 		v->conf.mode = (enum vip_mode)prng_below(&s->random, 3);

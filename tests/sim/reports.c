@@ -40,6 +40,8 @@ static void write_lies(struct backends *b, struct backend_message *m)
 	for (unsigned n = prng_below(random, AGENT_NEWS_MAX); n > 0; n--) {
 		const struct sim_tuple *t = &b->s->tuples[prng_below(random, b->s->n_tuples)];
 		m->entries[r->n++] = (struct agent_entry){.src = t->src,
+							  .dst = t->dst,
+							  .has_dst = prng_below(random, 8) != 0,
 							  .sport = t->sport,
 							  .dport = t->dport,
 							  .proto = t->proto,
@@ -86,6 +88,8 @@ static uint16_t known_on(const struct control *c, const struct vip_runtime *v,
 	struct flow_key key;
 
 	flow_key_of(v->now->view, &e->src, htons(e->sport), htons(e->dport), e->proto, &key);
+	if (v->now->view->dst_bits)
+		flow_key_put_dst(v->now->view, &e->dst, &key);
 	for (uint32_t i = 0; i < c->flows.capacity; i++) {
 		const struct flow_slot *s = &c->flows.slots[i];
 		struct flow_meta m = flow_meta_get(s);
@@ -97,8 +101,13 @@ static uint16_t known_on(const struct control *c, const struct vip_runtime *v,
 
 static bool entry_fits(const struct vip_match *m, const struct agent_entry *e)
 {
+	uint16_t last = m->port_end ? m->port_end : m->port;
+	struct ip_addr first = ip_addr_mask(&e->dst, m->host_bits);
+
+	if (e->has_dst ? !ip_addr_equal(&first, &m->address) : m->host_bits != 0)
+		return false;
 	return ip_addr_is_v4(&e->src) == ip_addr_is_v4(&m->address) &&
-	       (m->port == 0 || m->port == e->dport) &&
+	       (m->port == 0 || (m->port <= e->dport && e->dport <= last)) &&
 	       (m->protocol == VIP_ANY || (m->protocol == VIP_TCP) == (e->proto == IPPROTO_TCP));
 }
 

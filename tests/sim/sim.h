@@ -5,7 +5,7 @@
 #include "tests/sim/box.h"
 #include "tests/sim/model.h"
 
-#define SIM_VIPS 6
+#define SIM_VIPS 8
 #define SIM_DIPS 10 /* of a VIP at a time */
 #define SIM_TUPLES 512
 #define SIM_PENDING 256
@@ -87,7 +87,7 @@ struct sim_override {
 /** A connection that a client may have, or a datagram flow. */
 struct sim_tuple {
 	unsigned vip;
-	struct ip_addr src;
+	struct ip_addr src, dst;
 	uint16_t sport, dport;
 	uint8_t proto;
 	enum segment last; /* what the client sent last */
@@ -238,6 +238,8 @@ void traffic_init(struct sim *s);
 /** Clients send some packets. */
 void traffic_send(struct sim *s);
 unsigned traffic_worker(const struct sim *s, unsigned tuple);
+/** The key of a tuple's flow in a view. */
+void traffic_key(const struct vip_view *v, const struct sim_tuple *t, struct flow_key *key);
 /** The VIP's view that a tuple's packets meet now, or NULL. */
 const struct vip_view *traffic_view(const struct sim *s, const struct snapshot *snapshot,
 				    const struct sim_tuple *t);

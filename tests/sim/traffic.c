@@ -24,6 +24,32 @@ static uint8_t tuple_proto(struct sim *s, const struct vip_conf *c)
 	return c->match.protocol == VIP_TCP ? IPPROTO_TCP : IPPROTO_UDP;
 }
 
+/* Of a prefix half the tuples have an address that a longer one holds, too. */
+static struct ip_addr tuple_dst(struct sim *s, const struct vip_match *m)
+{
+	struct ip_addr a = m->address;
+
+	if (m->host_bits)
+		a.b[15] |= (uint8_t)(prng_below(&s->random, 1u << m->host_bits));
+	if (m->host_bits == 8 && sim_chance(s, 2))
+		a.b[15] = (uint8_t)(16 + a.b[15] % 16);
+	return a;
+}
+
+static uint16_t tuple_dport(struct sim *s, const struct vip_match *m)
+{
+	if (m->port_end)
+		return (uint16_t)(m->port + prng_below(&s->random, m->port_end - m->port + 1u));
+	return m->port ? m->port : (uint16_t)(80 + sim_chance(s, 2));
+}
+
+void traffic_key(const struct vip_view *v, const struct sim_tuple *t, struct flow_key *key)
+{
+	flow_key_of(v, &t->src, htons(t->sport), htons(t->dport), t->proto, key);
+	if (v->dst_bits)
+		flow_key_put_dst(v, &t->dst, key);
+}
+
 void traffic_init(struct sim *s)
 {
 	s->n_tuples = 64 + prng_below(&s->random, SIM_TUPLES - 64);
@@ -36,8 +62,8 @@ void traffic_init(struct sim *s)
 
 		*t = (struct sim_tuple){.vip = vip,
 					.sport = (uint16_t)(SIM_PORT + i),
-					.dport = c->match.port ? c->match.port
-							       : (uint16_t)(80 + sim_chance(s, 2)),
+					.dst = tuple_dst(s, &c->match),
+					.dport = tuple_dport(s, &c->match),
 					.proto = tuple_proto(s, c)};
 		if (ip_addr_is_v4(&c->match.address))
 			t->src = frames_ip("10.1.0.0");
@@ -46,9 +72,9 @@ void traffic_init(struct sim *s)
 		t->src.b[15] = (uint8_t)(few ? i % 16 : i);
 		t->src.b[14] = (uint8_t)(few ? 0 : i >> 8);
 		t->flow = flow_of(s, i);
-		struct vip_view v = {.affinity = (uint8_t)c->affinity};
-		flow_key_of(&v, &t->src, htons(t->sport), htons(t->dport), t->proto,
-			    &s->flows[t->flow].key);
+		struct vip_view v = {.affinity = (uint8_t)c->affinity,
+				     .dst_bits = vip_match_dst_bits(&c->match, c->affinity)};
+		traffic_key(&v, t, &s->flows[t->flow].key);
 	}
 }
 
@@ -60,7 +86,8 @@ unsigned traffic_worker(const struct sim *s, unsigned tuple)
 const struct vip_view *traffic_view(const struct sim *s, const struct snapshot *snapshot,
 				    const struct sim_tuple *t)
 {
-	return snapshot_match(snapshot, &s->vips[t->vip].conf.match.address, t->dport, t->proto);
+	(void)s;
+	return snapshot_match(snapshot, &t->dst, t->dport, t->proto);
 }
 
 struct sim_vip *traffic_vip(struct sim *s, const struct vip_view *v)
@@ -93,7 +120,7 @@ static void spoil(struct frames_spec *spec, enum sim_odd odd)
 		spec->proto = ip_addr_is_v4(&spec->src) ? IPPROTO_ICMP : IPPROTO_ICMPV6;
 		break;
 	case ODD_STRANGER:
-		spec->dst.b[15] ^= 0x40;
+		spec->dst.b[ip_addr_is_v4(&spec->dst) ? 13 : 3] ^= 0x40;
 		break;
 	case ODD_TAGS:
 		spec->n_vlans = 3;
@@ -118,7 +145,7 @@ static void build(struct sim *s, const struct sim_tuple *t, struct sim_packet *p
 	bool large =
 		p->segment == SEGMENT_INITIAL || (p->segment == SEGMENT_DATA && sim_chance(s, 64));
 	struct frames_spec spec = {.src = t->src,
-				   .dst = s->vips[t->vip].conf.match.address,
+				   .dst = t->dst,
 				   .sport = t->sport,
 				   .dport = t->dport,
 				   .proto = t->proto,

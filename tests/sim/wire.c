@@ -19,6 +19,8 @@ void wire_report(const struct agent_outgoing *out, const struct agent_state *s,
 		if (n->ended && n->key.proto != IPPROTO_TCP)
 			continue;
 		entries[r->n++] = (struct agent_entry){.src = n->key.src,
+						       .dst = n->key.dst,
+						       .has_dst = true,
 						       .sport = n->key.sport,
 						       .dport = n->key.dport,
 						       .proto = n->key.proto,
@@ -38,7 +40,10 @@ void wire_reply(const struct agent_answer *a, struct agent_reply *r)
 	r->refused = a->n_refused;
 	memcpy(r->instance, a->instance, sizeof(r->instance));
 	r->n_vips = 1;
-	r->vips[0] = (struct agent_vip){.address = a->match.address, .port = a->match.port};
+	r->vips[0] = (struct agent_vip){.address = a->match.address,
+					.host_bits = a->match.host_bits,
+					.port = a->match.port,
+					.port_end = a->match.port_end};
 	if (a->match.protocol != VIP_ANY)
 		r->vips[0].proto = a->match.protocol == VIP_TCP ? IPPROTO_TCP : IPPROTO_UDP;
 }

@@ -74,6 +74,15 @@ void model_vip_make(struct model *m, unsigned slot)
 	v->conf.match.address = random_address(model_random(2));
 	v->conf.match.address.b[15] = 2; /* no DIP's, which the rules forbid */
 	v->conf.match.port = (uint16_t)model_random(65536);
+	if (v->conf.match.port && v->conf.match.port < 65535 && model_random(2))
+		v->conf.match.port_end = (uint16_t)(v->conf.match.port + 1 +
+						    model_random(65535u - v->conf.match.port));
+	if (model_random(3) == 0) { /* of which no DIP has an address */
+		v->conf.match.address.b[ip_addr_is_v4(&v->conf.match.address) ? 12 : 0] = 0x30;
+		v->conf.match.host_bits = (uint8_t)(1 + model_random(16));
+		v->conf.match.address =
+			ip_addr_mask(&v->conf.match.address, v->conf.match.host_bits);
+	}
 	v->conf.match.protocol = (enum vip_protocol)model_random(3);
 	v->conf.affinity = (enum vip_affinity)model_random(2);
 	v->seed = random_u64();
@@ -145,7 +154,9 @@ void model_vip_change(struct model *m, struct persist_vip *v)
 		struct persist_pin *p = &v->pins[i];
 
 		memset(p, 0, sizeof(*p));
-		fill_random(&p->key, offsetof(struct flow_key, dst));
+		fill_random(&p->key, vip_match_dst_bits(&v->conf.match, v->conf.affinity)
+					     ? sizeof(p->key)
+					     : offsetof(struct flow_key, dst));
 		p->dip = v->dips[model_random(v->n_dips)].index;
 		p->exact = (uint8_t)model_random(2);
 	}

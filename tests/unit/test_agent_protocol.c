@@ -240,7 +240,7 @@ START_TEST(a_report_reaches_control_as_it_is)
 	       200,
 	       "{\"ack\": 101, \"instance\": \"00000000deadbeef\", \"resync\": true, "
 	       "\"clock_ms\": 5, \"refused\": 0, \"vips\": [{\"address\": \"10.9.0.100\", "
-	       "\"port\": 80, \"protocol\": \"tcp\"}]}");
+	       "\"port\": 80, \"port_end\": null, \"protocol\": \"tcp\"}]}");
 	const struct agent_report *r = &api_fake.report;
 	ck_assert_str_eq(r->instance, "0123456789abcdef");
 	ck_assert_uint_eq(r->sequence, 101);

@@ -194,6 +194,55 @@ static void wait_event(const struct agent_sockets *s)
 	ck_assert_int_eq(poll(&fd, 1, 10000), 1);
 }
 
+/* Connections to two addresses of a prefix from one client port are two, each with its address; of
+ * other prefixes and ports they are none. */
+START_TEST(sockets_of_a_prefix)
+{
+	struct sockaddr_in to = {
+		.sin_family = AF_INET, .sin_port = htons(8080), .sin_addr = {htonl(0x7f000701)}};
+	struct sockaddr_in6 any = {.sin6_family = AF_INET6, .sin6_port = htons(8080)};
+	struct agent_vip prefix = {.host_bits = 8, .port = 8000, .port_end = 8080};
+	struct agent_sockets *s;
+	struct agent_news news[16];
+	struct error err;
+
+	netns_enter(netns_new());
+	int listener = socket(AF_INET6, SOCK_STREAM, 0);
+	ck_assert_int_eq(bind(listener, (struct sockaddr *)&any, sizeof(any)), 0);
+	ck_assert_int_eq(listen(listener, 16), 0);
+	ck_assert_int_eq(ip_addr_parse("127.0.7.0", &prefix.address), 0);
+	ck_assert_int_eq(agent_sockets_open(&s, &err), 0);
+	struct agent_table *t = agent_table_new();
+	struct pair a = connect_pair(listener, AF_INET, &to, sizeof(to));
+	to.sin_addr.s_addr = htonl(0x7f000702);
+	struct pair b = connect_pair(listener, AF_INET, &to, sizeof(to));
+
+	ck_assert_int_eq(agent_sockets_dump(s, t, &prefix, 1, &err), 0);
+	ck_assert_uint_eq(agent_table_take(t, news, 16), 2);
+	ck_assert_int_eq(news[0].key.dst.b[15] + news[1].key.dst.b[15], 1 + 2);
+	ck_assert_int_eq(news[0].key.dst.b[14] * news[1].key.dst.b[14], 7 * 7);
+	struct agent_vip other = prefix;
+	struct agent_table *none = agent_table_new();
+	other.port_end = 8079;
+	ck_assert_int_eq(agent_sockets_dump(s, none, &other, 1, &err), 0);
+	other = prefix;
+	other.address.b[14] = 8;
+	ck_assert_int_eq(agent_sockets_dump(s, none, &other, 1, &err), 0);
+	ck_assert_uint_eq(agent_table_open(none), 0);
+	close(a.client);
+	close(a.server);
+	ck_assert_int_eq(agent_sockets_dump(s, t, &prefix, 1, &err), 0);
+	ck_assert_uint_eq(agent_table_take(t, news, 16), 1);
+	ck_assert(news[0].ended && news[0].key.dst.b[15] == 1 && news[0].key.sport == a.sport);
+	close(b.client);
+	close(b.server);
+	close(listener);
+	agent_table_free(t);
+	agent_table_free(none);
+	agent_sockets_close(s);
+}
+END_TEST
+
 /* The server of [::]:8080 as it sees an IPv4 and an IPv6 client; its own outgoing connections and
  * other ports are none of the VIP's. */
 START_TEST(sockets_of_the_kernel)
@@ -424,6 +473,7 @@ int main(void)
 	tcase_add_test(tc, the_table_tells_what_is);
 	tcase_add_test(tc, the_table_is_bounded_while_nobody_listens);
 	tcase_add_test(tc, sockets_of_the_kernel);
+	tcase_add_test(tc, sockets_of_a_prefix);
 	tcase_add_test(tc, only_answers_to_strangers_are_orphans);
 	tcase_add_test(tc, options);
 	tcase_add_test(tc, urls_and_certificates);

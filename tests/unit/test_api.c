@@ -155,6 +155,10 @@ static const struct {
 	{"GET", "/v1/explain?vip=web&src=10.9.0.1&sport=9&cid=00ff", "", NULL, 400, "server-id"},
 	{"GET", "/v1/explain?vip=web&src=10.9.0.1&sport=9&cid=00f", "", NULL, 400, "hexadecimal"},
 	{"GET", "/v1/explain?vip=web&src=10.9.0.1&sport=9&cid=", "", NULL, 400, "hexadecimal"},
+	{"GET", "/v1/explain?vip=web&src=10.9.0.1&sport=9&dst=x", "", NULL, 400, "dst"},
+	{"GET", "/v1/explain?vip=web&src=10.9.0.1&sport=9&dst=10.9.0.101", "", NULL, 400,
+	 "\"code\": \"out_of_range\", \"detail\": \"not of the VIP (10.9.0.100)\""},
+	{"GET", "/v1/explain?vip=web&src=10.9.0.1&sport=9&dst=10.9.0.100", "", NULL, 200, "b1"},
 	{"GET", "/v1/vips", "Origin: http://evil.example\r\n", NULL, 403, "forbidden"},
 };
 

@@ -280,6 +280,10 @@ static void random_vip(struct vip_info *v)
 	snprintf(v->conf.id, sizeof(v->conf.id), "web");
 	v->conf.match.address = random_address();
 	v->conf.match.port = (uint16_t)rnd(65536);
+	if (rnd(2))
+		v->conf.match.port_end = (uint16_t)rnd(65536);
+	v->conf.match.host_bits = (uint8_t)rnd(ip_addr_is_v4(&v->conf.match.address) ? 33 : 129);
+	v->conf.match.address = ip_addr_mask(&v->conf.match.address, v->conf.match.host_bits);
 	v->conf.match.protocol = (enum vip_protocol)rnd(3);
 	v->conf.mode = (enum vip_mode)rnd(3);
 	v->conf.affinity = (enum vip_affinity)rnd(2);

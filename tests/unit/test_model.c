@@ -293,6 +293,69 @@ START_TEST(test_server_id_text)
 }
 END_TEST
 
+/* Prefixes and ranges of ports, and what goes with them. */
+START_TEST(test_wide_matches)
+{
+	static const struct {
+		const char *address;
+		uint8_t host_bits;
+		uint16_t port, port_end;
+		const char *pointer; /* of the fault; NULL: there is none */
+	} cases[] = {
+		{"10.9.0.0", 8, 80, 0, NULL},	      {"10.9.0.0", 8, 80, 81, NULL},
+		{"10.9.0.1", 0, 1, 65535, NULL},      {"0.0.0.0", 32, 0, 0, NULL},
+		{"0.0.0.0", 25, 0, 0, NULL},	      {"::", 128, 0, 0, NULL},
+		{"2001:db8::", 64, 0, 0, NULL},	      {"0.0.0.0", 24, 0, 0, "/address"},
+		{"127.0.0.0", 24, 0, 0, "/address"},  {"224.0.0.0", 28, 0, 0, "/address"},
+		{"ff02::", 64, 0, 0, "/address"},     {"::", 1, 0, 0, "/address"},
+		{"10.9.0.1", 8, 80, 0, "/address"}, /* host bits are set */
+		{"10.0.0.0", 33, 80, 0, "/address"},  {"10.9.0.1", 0, 0, 80, "/port_end"},
+		{"10.9.0.1", 0, 80, 79, "/port_end"},
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct vip_conf c = good_vip();
+		struct field_errors e = {0};
+		c.match = (struct vip_match){.address = addr(cases[i].address),
+					     .host_bits = cases[i].host_bits,
+					     .port = cases[i].port,
+					     .port_end = cases[i].port_end};
+		ck_assert_int_eq(vip_conf_validate(&c, &e), cases[i].pointer == NULL);
+		if (cases[i].pointer)
+			ck_assert_str_eq(e.list[0].pointer, cases[i].pointer);
+	}
+
+	struct vip_conf net = good_vip();
+	struct dip_conf dip = good_dip();
+	struct field_errors e = {0};
+	net.match.address = addr("10.9.0.0");
+	net.match.host_bits = 8;
+	dip.address = addr("10.9.0.200");
+	check_dip_fault(&dip, &net, "/address", "bad_value", "of the VIP itself");
+	dip.address = addr("10.9.1.200");
+	ck_assert(dip_conf_validate(&dip, &net, &e));
+	net.mode = VIP_NAT; /* the way back could not tell the addresses apart */
+	ck_assert(!vip_conf_validate(&net, &e));
+	ck_assert_str_eq(e.list[0].pointer, "/mode");
+}
+END_TEST
+
+/* A range of one port is that port, so that what was written so can be put back. */
+START_TEST(test_range_of_one)
+{
+	struct vip_conf c = good_vip();
+	struct vip_edit edit = {.members = VIP_M_PORT | VIP_M_PORT_END};
+
+	edit.conf.match.port = edit.conf.match.port_end = 90;
+	vip_conf_apply(&c, &edit, false);
+	ck_assert_uint_eq(c.match.port, 90);
+	ck_assert_uint_eq(c.match.port_end, 0);
+	edit.conf.match.port_end = 91;
+	vip_conf_apply(&c, &edit, false);
+	ck_assert_uint_eq(c.match.port_end, 91);
+}
+END_TEST
+
 START_TEST(test_all_faults_are_told)
 {
 	struct field_errors e = {0};
@@ -301,12 +364,12 @@ START_TEST(test_all_faults_are_told)
 	memset(&c, 0xff, sizeof(c));
 	c.id[0] = '\0';
 	ck_assert(!vip_conf_validate(&c, &e));
-	ck_assert_uint_eq(e.n, 16); /* each member but port */
+	ck_assert_uint_eq(e.n, 17); /* each member but port */
 	for (unsigned i = e.n; i < 2 * FIELD_ERRORS_MAX; i++)
 		field_errors_add(&e, "/x", "y", "%u", i);
 	ck_assert_uint_eq(e.n, FIELD_ERRORS_MAX);
-	ck_assert_str_eq(e.list[15].pointer, "/health/type");
-	ck_assert_str_eq(e.list[16].detail, "16");
+	ck_assert_str_eq(e.list[16].pointer, "/health/type");
+	ck_assert_str_eq(e.list[17].detail, "17");
 	ck_assert_str_eq(e.list[FIELD_ERRORS_MAX - 1].detail, "63");
 	ck_assert_uint_eq(e.n_more, FIELD_ERRORS_MAX);
 
@@ -480,8 +543,9 @@ START_TEST(test_overlap)
 	for (unsigned a = 0; a < 2; a++)
 		for (unsigned port = 0; port < 3; port++)
 			for (unsigned proto = 0; proto < 3; proto++)
-				all[n++] = (struct vip_match){dst[a], (uint16_t)port,
-							      (enum vip_protocol)proto};
+				all[n++] = (struct vip_match){.address = dst[a],
+							      .port = (uint16_t)port,
+							      .protocol = (enum vip_protocol)proto};
 	for (unsigned x = 0; x < n; x++) {
 		for (unsigned y = 0; y < n; y++) {
 			bool both = false;
@@ -542,6 +606,8 @@ int main(void)
 	tcase_add_test(tc, test_dip_faults);
 	tcase_add_test(tc, test_mixed_families);
 	tcase_add_test(tc, test_server_id_text);
+	tcase_add_test(tc, test_wide_matches);
+	tcase_add_test(tc, test_range_of_one);
 	tcase_add_test(tc, test_all_faults_are_told);
 	tcase_add_test(tc, test_vip_edits);
 	tcase_add_test(tc, test_dip_edits);

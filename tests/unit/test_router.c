@@ -46,7 +46,7 @@ static const struct route routes[] = {
 	{"GET", "/v1/vips", list, NULL, ROLE_NONE},
 	{"GET", "/v1/vips/{vip}", get, NULL, ROLE_NONE},
 	{"PUT", "/v1/vips/{vip}", put, "force override_hold", ROLE_NONE},
-	{"GET", "/v1/vips/{vip}/dips/{dip}", get_dip, "a b c d e f g h i j", ROLE_NONE},
+	{"GET", "/v1/vips/{vip}/dips/{dip}", get_dip, "a b c d e f g h i j k l m", ROLE_NONE},
 	{"POST", "/v1/audit", list, NULL, ROLE_NONE},
 };
 
@@ -84,9 +84,10 @@ static const struct {
 	 "put web force=true override_hold=a b c"},
 	{"PUT", "/v1/vips/web?force", 200, "put web force="},
 	{"GET", "/v1/vips/web/dips/b1", 200, "dip web b1"},
-	{"GET", "/v1/vips/web/dips/b1?a=1&b=2&c=3&d=4&e=5&f=6&g=7&h=8", 200,
-	 "dip web b1 a=1 b=2 c=3 d=4 e=5 f=6 g=7 h=8"},
-	{"GET", "/v1/vips/web/dips/b1?a=1&b=2&c=3&d=4&e=5&f=6&g=7&h=8&i=9", 400, "too many"},
+	{"GET", "/v1/vips/web/dips/b1?a=1&b=2&c=3&d=4&e=5&f=6&g=7&h=8&i=9&j=10&k=11&l=12", 200,
+	 "dip web b1 a=1 b=2 c=3 d=4 e=5 f=6 g=7 h=8 i=9 j=10 k=11 l=12"},
+	{"GET", "/v1/vips/web/dips/b1?a=1&b=2&c=3&d=4&e=5&f=6&g=7&h=8&i=9&j=10&k=11&l=12&m=13", 400,
+	 "too many"},
 	{"DELETE", "/v1/vips/web", 405, "GET, HEAD, PUT"},
 	{"PATCH", "/v1/vips", 405, "GET, HEAD"},
 	{"GET", "/v1/audit", 405, "POST"},

@@ -20,6 +20,12 @@ static void make_lists(struct prng *p)
 		snprintf(vips[i].conf.id, ID_LEN, "v%02u", i);
 		vips[i].conf.match.address = ip_addr_v4(a);
 		vips[i].conf.match.port = (uint16_t)(80 + prng_below(p, 3));
+		if (prng_below(p, 3) == 0)
+			vips[i].conf.match.port_end = (uint16_t)(vips[i].conf.match.port + 1);
+		if (prng_below(p, 3) == 0) {
+			vips[i].conf.match.host_bits = 1;
+			vips[i].conf.match.address.b[15] &= 0xfe;
+		}
 		vips[i].conf.match.protocol = (enum vip_protocol)prng_below(p, 3);
 		vips[i].deleting = prng_below(p, 2);
 		snprintf(dips[i].conf.id, ID_LEN, "d%02u", i);
@@ -44,14 +50,14 @@ START_TEST(vips_are_those_picked_by_hand)
 		struct api_response resp = {.status = 0};
 		unsigned mask = prng_below(&p, 16), port = 80 + prng_below(&p, 3);
 		unsigned protocol = prng_below(&p, 3), limit = 1 + prng_below(&p, 20);
-		bool draining = prng_below(&p, 2);
+		bool draining = prng_below(&p, 2), prefix = prng_below(&p, 2);
 		char text[8], limit_text[8], cursor[ID_LEN] = "", next[ID_LEN];
 		char want[N * 5] = "", got[N * 5] = "";
 		make_lists(&p);
 		snprintf(text, sizeof(text), "%u", port);
 		snprintf(limit_text, sizeof(limit_text), "%u", limit);
 		if (mask & 1)
-			put(&filter, "address", "10.0.0.2");
+			put(&filter, "address", prefix ? "10.0.0.2/31" : "10.0.0.3");
 		if (mask & 2)
 			put(&filter, "port", text);
 		if (mask & 4)
@@ -61,8 +67,10 @@ START_TEST(vips_are_those_picked_by_hand)
 		put(&filter, "limit", limit_text);
 		for (unsigned i = 0; i < N; i++) {
 			const struct vip_match *m = &vips[i].conf.match;
-			if ((!(mask & 1) || m->address.b[15] == 2) &&
-			    (!(mask & 2) || m->port == port) &&
+			bool one = m->address.b[15] == 3, two = m->address.b[15] == 2;
+			if ((!(mask & 1) || (m->host_bits ? two : one && !prefix)) &&
+			    (!(mask & 2) || m->port == port ||
+			     (m->port_end && port == m->port + 1u)) &&
 			    (!(mask & 4) || m->protocol == protocol) &&
 			    (!(mask & 8) || vips[i].deleting == draining))
 				strcat(strcat(want, vips[i].conf.id), " ");

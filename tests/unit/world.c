@@ -106,10 +106,12 @@ static void hops_resolve(void *ctx, int ifindex, const struct ip_addr *a)
 
 static int steer_add(void *ctx, const struct vip_match *m, struct error *err)
 {
+	struct world *w = ctx;
+
 	(void)m;
-	(void)err;
-	assert(((struct world *)ctx)->n_steered < VIPS_MAX); /* so many its maps hold */
-	((struct world *)ctx)->n_steered++;
+	if (w->n_steered == VIPS_MAX) /* so many its maps hold */
+		return error_set(err, -E2BIG, "no room for more VIPs");
+	w->n_steered++;
 	return 0;
 }
 
