@@ -541,7 +541,8 @@ START_TEST(test_exact)
 	ck_assert_int_eq(reason, LOOKUP_EXACT);
 	check_lookups(s, v, keys, dips, FLOWS, &rng);
 	vip_view_dips(v)[5].usable = false;
-	ck_assert_uint_ne(snapshot_lookup_one(s, v, &keys[10], &reason, &dcode), 5);
+	(void)snapshot_lookup_one(s, v, &keys[10], &reason, &dcode);
+	ck_assert_int_ne(reason, LOOKUP_EXACT); /* its home may be that very DIP */
 	snapshot_free(s);
 	vip_view_unref(v);
 
