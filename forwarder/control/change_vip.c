@@ -40,10 +40,11 @@ static bool may_not_take(struct change *x, struct vip_runtime *v)
 	return true;
 }
 
-/* The VIPs that one with match m takes packets from, as the batch will leave them, malloc; or NULL. Of one
- * address and one port, or any, what is less specific than m and overlaps it can be of few matches
- * only. */
-static struct vip_runtime **find_wider(const struct change *x, const struct vip_match *m, unsigned *n)
+/* The VIPs that one with match m takes packets from, as the batch will leave them, malloc; or NULL.
+ * Of one address and one port, or any, what is less specific than m and overlaps it can be of few
+ * matches only. */
+static struct vip_runtime **find_wider(const struct change *x, const struct vip_match *m,
+				       unsigned *n)
 {
 	static const enum vip_protocol protocols[] = {VIP_TCP, VIP_UDP, VIP_ANY};
 	const struct vip_index *index = &x->c->index;

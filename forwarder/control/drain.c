@@ -7,9 +7,9 @@
  * after, since the worker stored their heads before. So unless the lowest number at hand is the
  * next one expected, the rings are looked at twice, and the lowest is then final.
  *
- * Records of different workers are not merged: a flow that comes in by several (that of a client, or
- * one whose queue has changed) may be told of by an older record after a newer one, which turns no
- * clock back.
+ * Records of different workers are not merged: a flow that comes in by several (that of a client,
+ * or one whose queue has changed) may be told of by an older record after a newer one, which turns
+ * no clock back.
  *
  * A record is taken out of its ring only after it was applied, and before the next one is: a
  * process killed between leaves it to the next one, and one record applied twice in a row ends in

@@ -139,9 +139,9 @@ static void install_vip(struct control *c, struct batch_vip *b)
 	b->next = NULL;
 }
 
-/* All that comes is steered before anything that goes is not: what of a removed VIP's packets a new one
- * takes, of the same match or an overlapping one, would else go to the host's own kernel for a moment.
- * Only what does not fit into steer's maps waits for the room that what goes makes. */
+/* All that comes is steered before anything that goes is not: what of a removed VIP's packets a new
+ * one takes, of the same match or an overlapping one, would else go to the host's own kernel for a
+ * moment. Only what does not fit into steer's maps waits for the room that what goes makes. */
 void batch_install(struct control *c, struct batch *b)
 {
 	hand_over_steering(c, b);
