@@ -1,5 +1,7 @@
 /* After the swap: the published versions become control's own; flags, indexes and steering follow.
  */
+#include <assert.h>
+
 #include "base/log.h"
 #include "control/announce.h"
 
@@ -8,6 +10,7 @@ static void install_exact(struct control *c, struct batch_vip *b)
 {
 	const uint8_t flags = REF_PINNED | REF_EXACT | REF_PLANNED_EXACT;
 
+	assert(b->next); /* only what goes has none */
 	for (uint32_t i = 0; i < b->next->n_exact; i++)
 		if (flow_slot_live(&c->flows, &b->rt->flows, b->next->exact_slots[i]))
 			flow_table_flag(&c->flows, b->next->exact_slots[i], flags, flags);

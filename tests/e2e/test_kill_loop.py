@@ -181,9 +181,10 @@ def setup(lab):
     disk = disks.Disk(lab, size="96m")  # the log may grow to 64 MiB while changes never pause
     crowds.ignore_at_backends(lab)
     for n in ("client", *lab.backends):
-        # A life is shorter than what TCP backs off to; kernels that cannot be told wait longer.
-        lab.run(n, "sysctl", "-qe", "-w", "net.ipv4.tcp_rto_max_ms=1000",
-                "net.ipv4.tcp_retries2=100")
+        # A life is shorter than what TCP backs off to; kernels that cannot be told wait longer. And
+        # seven SYNs, a second apart, may all find nobody.
+        lab.run(n, "sysctl", "-qe", "-w", "net.ipv4.tcp_rto_max_ms=1000", "net.ipv4.tcp_retries2=100",
+                "net.ipv4.tcp_syn_retries=100", "net.ipv4.tcp_synack_retries=100")
     lab.start_backends()
     lab.start_daemon()
     lab.put_vip(closing_pin_s=1)
