@@ -172,6 +172,8 @@ void commit_late(struct control *c, struct batch *b)
 		v->pins = grown;
 		for (uint32_t k = v->n_exact - b->vips[i].n_late; k < v->n_exact; k++) {
 			const struct flow_slot *s = &c->flows.slots[v->exact_slots[k]];
+			if (!flow_slot_live(&c->flows, &b->vips[i].rt->flows, v->exact_slots[k]))
+				continue; /* another VIP's flow has the slot by now */
 			v->pins[v->n_pins++] = (struct persist_pin){
 				.key = s->key, .dip = flow_meta_get(s).dip, .exact = 1};
 		}
