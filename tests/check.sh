@@ -1,11 +1,11 @@
 #!/bin/bash
-# All tests, in the order of their cost; what `make check` runs after the packages are there. The last
-# line is 'N passed, N failed'.
+# All tests, in the order of their cost; what `make check` runs after the packages are there. What failed
+# is told once more at the end; the last line is 'N passed, N failed'.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 make=(make --no-print-directory -j"$(nproc)")
 mkdir -p build
-rm -rf build/test-counts build/test-logs build/not-tested
+rm -rf build/test-counts build/test-logs build/test-failed build/not-tested
 mkdir -p build/test-logs
 rm -rf /dev/shm/concury-test.* /dev/shm/concury-bench.* /dev/shm/concury-sim.* /var/tmp/concury-bench.*
 
@@ -21,6 +21,7 @@ step() {
 		echo "0 1" >> build/test-counts
 		printf '  %-8s %-28s FAILED (%d s), its last 60 lines:\n' step "$name" $(($(date +%s) - start))
 		tail -60 "$log"
+		echo "step $name" >> build/test-failed
 	fi
 }
 
@@ -62,6 +63,7 @@ for fuzz in tests/fuzz/*.sh; do
 done
 wait
 
+[ ! -e build/test-failed ] || { echo "failed:"; cat build/test-failed; }
 [ ! -e build/not-tested ] || cat build/not-tested
 awk '{p += $1; f += $2} END {printf "%d passed, %d failed\n", p, f; exit !(p > 0 && f == 0)}' \
 	build/test-counts

@@ -1,8 +1,9 @@
 #!/bin/bash
 # tests/run.sh GROUP PROGRAM...: run test programs, TEST_JOBS (default: 1) at a time, each with a time
 # limit, its output in build/test-logs/. Understands Check's closing line ("100%: Checks: 12, Failures:
-# 0, Errors: 0") and lines "ok - name" / "not ok - name". Adds its counts to build/test-counts and
-# prints a line for each program. Exit 1 if anything failed or a program ran no test.
+# 0, Errors: 0") and lines "ok - name" / "not ok - name". Adds its counts to build/test-counts, what
+# failed to build/test-failed, and prints a line for each program. Exit 1 if anything failed or a
+# program ran no test.
 set -u
 group=$1
 shift
@@ -36,6 +37,7 @@ run_one() {
 	if [ $f -gt 0 ]; then
 		echo "---- $log (exit $rc), its last 60 lines:"
 		tail -60 "$log"
+		{ echo "$prog (exit $rc):"; tail -20 "$log"; } >> build/test-failed
 		echo "----"
 	fi
 	echo "$p $f" > "$logs/$name.counts"
