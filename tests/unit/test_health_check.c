@@ -41,7 +41,7 @@ static void serve_tls(struct server *s, int fd)
 	gnutls_set_default_priority(session);
 	gnutls_credentials_set(session, GNUTLS_CRD_CERTIFICATE, s->tls);
 	gnutls_transport_set_int(session, fd);
-	gnutls_handshake_set_timeout(session, 5000);
+	gnutls_handshake_set_timeout(session, 20000);
 	if (gnutls_handshake(session) == 0 &&
 	    gnutls_record_recv(session, request, sizeof(request)) > 0) {
 		gnutls_record_send(session, s->reply, strlen(s->reply));
