@@ -42,7 +42,7 @@ SIM_PROGRAMS := sim scenarios
 SIM_SRC := $(wildcard forwarder/base/*.c forwarder/lookup/*.c forwarder/packet/*.c forwarder/worker/*.c \
 	forwarder/control/*.c tests/sim/*.c) $(filter-out schema/openapi.c,$(wildcard schema/*.c)) \
 	api/client/agent_table.c api/client/agent_talk.c forwarder/io/port_mem.c tests/unit/frames.c \
-	tests/unit/mem_store.c tests/unit/world.c
+	tests/unit/mem_store.c tests/unit/persist_equal.c tests/unit/world.c
 SIM_WRAP := malloc calloc realloc free aligned_alloc posix_memalign eventfd close
 SIM := $(patsubst %,$(BUILD)/sim/%,$(SIM_PROGRAMS))
 MAIN_SRC := $(wildcard forwarder/main.c forwarder/actions.c)

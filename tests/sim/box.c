@@ -1,8 +1,6 @@
 #include "tests/sim/box.h"
 
 #include <assert.h>
-#include <errno.h>
-#include <poll.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,9 +9,8 @@
 #include "base/clock.h"
 #include "base/fault.h"
 #include "io/port_mem.h"
-#include "schema/store_check.h"
+#include "tests/sim/disk.h"
 #include "tests/sim/memory.h"
-#include "tests/unit/mem_store.h"
 
 static uint64_t clock_ns;
 static int64_t clock_shift_ns, wall_step_s;
@@ -58,126 +55,6 @@ static void fill(void *buf, size_t n)
 {
 	for (uint8_t *p = buf; n > 0; n--)
 		*p++ = (uint8_t)prng_u64(&entropy);
-}
-
-/* --- the disk: a commit is written some polls after its submit, and seen to be some polls later
- * --- */
-
-static void disk_submit(void *ctx, const struct persist_txn *txn)
-{
-	struct box *b = ctx;
-	struct error err;
-	int rc = store_txn_check(txn, "sim", &err);
-
-	if (rc) {
-		fprintf(stderr, "a transaction that the store would refuse: %s\n", err.message);
-		abort();
-	}
-	assert(!b->txn);
-	b->txn = txn;
-	b->polls_before = prng_below(&b->random, b->polls_max + 1);
-	b->polls_after = prng_below(&b->random, b->polls_max + 1);
-	b->result = 0;
-	b->n_commits++;
-}
-
-static int sqlite_write(struct box *b)
-{
-	struct persist p = store_persist(b->store);
-	struct pollfd pfd = {.fd = p.done_fd, .events = POLLIN};
-	int rc;
-
-	p.submit(p.ctx, b->txn);
-	while ((rc = p.poll(p.ctx, &b->error)) == 0)
-		(void)poll(&pfd, 1, -1);
-	return rc;
-}
-
-static void disk_write(struct box *b)
-{
-	bool was = memory_of_process(false);
-
-	if (b->fail_commits)
-		b->result = error_set(&b->error, -b->fail_commits, "told to fail");
-	else if (b->sqlite)
-		b->result = sqlite_write(b);
-	else
-		mem_store_commit(&b->disk, b->txn);
-	if (b->result == 0)
-		b->result = 1;
-	memory_of_process(was);
-}
-
-static int disk_poll(void *ctx, struct error *err)
-{
-	struct box *b = ctx;
-
-	assert(b->txn);
-	if (b->result == 0 && b->polls_before > 0) {
-		b->polls_before--;
-		return 0;
-	}
-	if (b->result == 0)
-		disk_write(b);
-	if (b->polls_after > 0) {
-		b->polls_after--;
-		return 0;
-	}
-	b->txn = NULL;
-	if (b->result < 0)
-		*err = b->error;
-	return b->result;
-}
-
-static int disk_put_agent(void *ctx, const struct persist_agent *a, struct error *err)
-{
-	struct box *b = ctx;
-	bool was = memory_of_process(false);
-	int rc = b->fail_commits ? error_set(err, -b->fail_commits, "told to fail") : 0;
-
-	if (rc == 0 && b->sqlite) {
-		struct persist p = store_persist(b->store);
-		rc = p.put_agent(p.ctx, a, err);
-	} else if (rc == 0) {
-		rc = mem_store_put_agent(&b->disk, a, err);
-	}
-	memory_of_process(was);
-	return rc;
-}
-
-static struct persist_state disk_read(struct box *b)
-{
-	struct persist_state s;
-	struct error err;
-
-	if (!b->sqlite)
-		return mem_store_read(&b->disk);
-	if (store_load(b->store, &s, &err)) {
-		fprintf(stderr, "the database cannot be read: %s\n", err.message);
-		abort();
-	}
-	return s;
-}
-
-static void disk_open(struct box *b)
-{
-	char path[96];
-	struct error err;
-
-	if (!b->sqlite)
-		return;
-	snprintf(path, sizeof(path), "%s.db", b->dir);
-	if (store_open(path, &b->store, &err)) {
-		fprintf(stderr, "the database cannot be opened: %s\n", err.message);
-		abort();
-	}
-}
-
-static void disk_close(struct box *b)
-{
-	store_close(b->store);
-	b->store = NULL;
-	b->txn = NULL;
 }
 
 /* --- next hops and steering ---------------------------------------------------------------- */
@@ -263,11 +140,7 @@ static void control_main(void *arg)
 		.n_workers = b->n_workers,
 		.workers = b->workers,
 		.state = b->state,
-		.persist = {.ctx = b,
-			    .submit = disk_submit,
-			    .poll = disk_poll,
-			    .done_fd = -1,
-			    .put_agent = disk_put_agent},
+		.persist = disk_persist(b),
 		.next_hops = {.ctx = b,
 			      .fd = -1,
 			      .watch = hops_watch,
@@ -448,26 +321,19 @@ struct box *box_new(uint64_t seed)
 	b->headroom = 128;
 	b->polls_max = 2;
 	b->random = (struct prng){seed ^ 0x626f78u};
-	b->disk = (struct persist_state){.next_dip_uid = 1, .next_vip_uid = 1};
 	snprintf(b->dir, sizeof(b->dir), "/dev/shm/concury-sim.%d", getpid());
 	remove_state(b);
+	disk_init(b);
 	return b;
 }
 
 void box_free(struct box *b)
 {
-	static const char *const suffixes[] = {"", "-wal", "-journal", "-shm", ".new"};
-	char path[112];
-
 	if (b->alive)
 		box_stop(b);
 	remove_state(b);
 	rmdir(b->dir);
-	for (size_t i = 0; i < ARRAY_LEN(suffixes); i++) {
-		snprintf(path, sizeof(path), "%s.db%s", b->dir, suffixes[i]);
-		unlink(path);
-	}
-	persist_state_free(&b->disk);
+	disk_remove(b);
 	free(b);
 	clock_set_source(NULL, NULL);
 	entropy_set_source(NULL);

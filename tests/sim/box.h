@@ -15,7 +15,6 @@ struct box {
 	unsigned n_workers;
 	uint64_t n_flows;
 	unsigned tx_ring, headroom;
-	bool sqlite; /* the store that production has, else one in memory */
 	/* the process, if there is one */
 	bool alive;
 	struct port *ports[BOX_WORKERS_MAX];
@@ -30,7 +29,7 @@ struct box {
 	/* what outlives it */
 	char dir[64];
 	struct state_file *state;
-	struct persist_state disk;
+	struct persist_state disk; /* what it holds */
 	struct store *store;
 	/* the commit under way */
 	const struct persist_txn *txn;

@@ -355,8 +355,7 @@ void exits_killed(struct sim *s, bool rebooted)
 		lose_pending(s, &s->lanes[w]);
 	for (unsigned i = 0; i < s->n_tuples; i++) {
 		if (rebooted)
-			model_rebooted(&s->flows[i], pin_on_disk(&s->box->disk, &s->flows[i]),
-				       !s->box->sqlite);
+			model_rebooted(&s->flows[i], pin_on_disk(&s->box->disk, &s->flows[i]));
 		else
 			model_killed(&s->flows[i]);
 	}

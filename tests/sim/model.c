@@ -240,13 +240,13 @@ void model_killed(struct model_flow *f)
 	f->told_after_ms = f->syn_after_ms = 0; /* seen caches are empty */
 }
 
-void model_rebooted(struct model_flow *f, bool pinned, bool certain)
+void model_rebooted(struct model_flow *f, bool pinned)
 {
 	model_killed(f);
 	if (f->agent_ended)
 		f->phase = f->phase_before;
 	f->agent_ended = false;
-	if (pinned && f->dip && certain) {
+	if (pinned && f->dip) {
 		f->phase = f->phase == MODEL_UDP ? MODEL_UDP : MODEL_ESTABLISHED;
 		f->last_ms = box_now_ms();
 		f->unlearned = f->unknown = false;

@@ -100,7 +100,7 @@ void model_vip_gone(struct model *m, struct model_flow *f, uint64_t epoch,
 
 /** The process was killed / the machine rebooted. pinned: the database names the flow. */
 void model_killed(struct model_flow *f);
-void model_rebooted(struct model_flow *f, bool pinned, bool certain);
+void model_rebooted(struct model_flow *f, bool pinned);
 
 /** Control took an agent's word that the flow's connection has ended. */
 void model_agent_ended(struct model_flow *f, const struct vip_conf *conf);

@@ -44,6 +44,7 @@ struct sim_vip {
 		uint64_t up, homes;
 	} homes[SIM_HOMES];
 	uint64_t homes_of, homes_up; /* of which DIPs and edits; the last ones that were up */
+	uint64_t homes_at, homes_then; /* of which generation, and all of them in one */
 	unsigned n_homes;
 };
 

@@ -316,7 +316,6 @@ static void draw_mood(struct sim *s)
 	s->box->tx_ring = sim_chance(s, 4) ? 8 : 64;
 	s->box->headroom = sim_chance(s, 8) ? 24 : 128; /* room for an outer IPv4 header alone */
 	s->box->n_flows = sim_chance(s, 4) ? 64 + prng_below(r, 128) : 1024;
-	s->box->sqlite = s->seed % 10 == 9;
 }
 
 /* In one run of four hashes have so few bits that several flows have the same one all the time, and

@@ -204,16 +204,26 @@ static uint64_t mix(uint64_t hash, uint64_t value)
 	return (hash ^ value) * 0x100000001b3u;
 }
 
+/* A published view stays as it is. */
+static uint64_t homes_now(const struct sim *s, struct sim_vip *v, const struct vip_view *view)
+{
+	if (v->homes_at == s->generation && s->generation)
+		return v->homes_then;
+	v->homes_then = 0;
+	for (uint32_t k = 0; k < view->n_dcodes; k++)
+		v->homes_then = mix(v->homes_then, vip_view_home(view, k));
+	v->homes_at = s->generation;
+	return v->homes_then;
+}
+
 /* With nothing asked for meanwhile, and the same DIPs up again, each has exactly the Dcodes that it
  * had. */
 static void check_dcodes(struct sim *s, struct sim_vip *v, const struct vip_view *view,
 			 uint64_t dips, uint64_t up)
 {
-	uint64_t of = mix(dips, v->n_edits), homes = 0;
+	uint64_t of = mix(dips, v->n_edits), homes = homes_now(s, v, view);
 	unsigned i = 0;
 
-	for (uint32_t k = 0; k < view->n_dcodes; k++)
-		homes = mix(homes, vip_view_home(view, k));
 	if (v->homes_of != of)
 		v->n_homes = 0;
 	while (i < v->n_homes && v->homes[i].up != up)
@@ -289,6 +299,8 @@ void verdicts_disk_fails(struct sim *s)
 void verdicts_killed(struct sim *s)
 {
 	s->override.used = false;
+	for (unsigned i = 0; i < SIM_VIPS; i++)
+		s->vips[i].homes_at = 0;
 	for (unsigned i = 0; i < s->next_dip; i++) {
 		struct sim_health *h = &s->healths[i];
 		h->verdicts |= h->stored;

@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "tests/unit/fault_vfs.h"
+#include "tests/unit/persist_equal.h"
 #include "tests/unit/random_health.h"
 #include "tests/unit/store_model.h"
 
@@ -197,54 +198,6 @@ void model_step(struct model *m, struct change *c)
 	c->txn.next_vip_uid = m->next_vip_uid;
 }
 
-static bool conf_equal(const struct vip_conf *x, const struct vip_conf *y)
-{
-	return strcmp(x->id, y->id) == 0 && vip_match_equal(&x->match, &y->match) &&
-	       x->affinity == y->affinity && x->mode == y->mode &&
-	       x->on_learn_overflow == y->on_learn_overflow && x->quic == y->quic &&
-	       x->quic_config_rotation == y->quic_config_rotation &&
-	       x->drain_timeout_s == y->drain_timeout_s && x->closing_pin_s == y->closing_pin_s &&
-	       x->idle_established_s == y->idle_established_s &&
-	       x->idle_half_open_s == y->idle_half_open_s &&
-	       x->idle_closing_s == y->idle_closing_s && x->idle_udp_s == y->idle_udp_s &&
-	       x->gue_port == y->gue_port && memcmp(&x->health, &y->health, sizeof(x->health)) == 0;
-}
-
-static bool health_equal(const struct dip_health *x, const struct dip_health *y)
-{
-	return x->verdict == y->verdict && x->since_s == y->since_s && x->override == y->override &&
-	       x->override_until_s == y->override_until_s && strcmp(x->reason, y->reason) == 0;
-}
-
-static bool dip_equal(const struct persist_dip *x, const struct persist_dip *y)
-{
-	return strcmp(x->conf.id, y->conf.id) == 0 &&
-	       ip_addr_equal(&x->conf.address, &y->conf.address) &&
-	       x->conf.weight == y->conf.weight && x->conf.has_mac == y->conf.has_mac &&
-	       memcmp(x->conf.mac, y->conf.mac, sizeof(x->conf.mac)) == 0 &&
-	       x->conf.admin_state == y->conf.admin_state &&
-	       x->conf.server_id_len == y->conf.server_id_len &&
-	       memcmp(x->conf.server_id, y->conf.server_id, sizeof(x->conf.server_id)) == 0 &&
-	       x->uid == y->uid && x->index == y->index && x->deleting == y->deleting &&
-	       x->drain_deadline_s == y->drain_deadline_s && health_equal(&x->health, &y->health);
-}
-
-static bool vip_equal(const struct persist_vip *x, const struct persist_vip *y)
-{
-	if (!conf_equal(&x->conf, &y->conf) || x->uid != y->uid || x->slot != y->slot ||
-	    x->deleting != y->deleting || x->drain_deadline_s != y->drain_deadline_s ||
-	    x->seed != y->seed || x->pin_seed != y->pin_seed || x->pin_n_a != y->pin_n_a ||
-	    x->pin_n_b != y->pin_n_b || x->n_dcodes != y->n_dcodes || x->n_pins != y->n_pins ||
-	    x->n_dips != y->n_dips)
-		return false;
-	for (unsigned i = 0; i < x->n_dips; i++)
-		if (!dip_equal(&x->dips[i], &y->dips[i]))
-			return false;
-	return (!x->n_dcodes ||
-		memcmp(x->dcodes, y->dcodes, x->n_dcodes * sizeof(x->dcodes[0])) == 0) &&
-	       (!x->n_pins || memcmp(x->pins, y->pins, x->n_pins * sizeof(x->pins[0])) == 0);
-}
-
 static bool model_equal(const struct model *m, const struct persist_state *s)
 {
 	unsigned n = 0;
@@ -256,7 +209,7 @@ static bool model_equal(const struct model *m, const struct persist_state *s)
 			continue;
 		n++;
 		for (unsigned k = 0; k < s->n_vips; k++)
-			found |= vip_equal(&m->vips[i], &s->vips[k]);
+			found |= persist_vip_equal(&m->vips[i], &s->vips[k]);
 		if (!found)
 			return false;
 	}
