@@ -40,7 +40,9 @@
 	X(down_gives_up_dcodes, "a DIP that is down keeps its Dcodes")                             \
 	X(heed_below_min_up, "with fewer DIPs up than min_up all are used")                        \
 	X(forget_verdicts, "a verdict is on disk with the publish that heeds it")                  \
-	X(ignore_clashes, "flows with equal hashes go to the exact table")
+	X(ignore_clashes, "flows with equal hashes go to the exact table")                         \
+	X(learn_by_id, "a packet that its ID sends elsewhere tells nothing of its flow")           \
+	X(drain_without_ids, "what drains waits for connections that only their IDs know")
 
 #ifdef CONCURY_FAULTS
 

@@ -78,7 +78,7 @@ bool quic_ids_quiet(const struct vip_runtime *v, const struct vip_version *versi
 {
 	uint64_t heard_ms = v->dips[d->index].heard_ms;
 
-	return !has_id(version, d) || heard_ms == 0 ||
+	return !has_id(version, d) || heard_ms == 0 || FAULT(drain_without_ids) ||
 	       v->listened_ms >= heard_ms + version->conf.idle_udp_s * 1000ull +
 					 vip_conf_refresh_ms(&version->conf);
 }

@@ -37,7 +37,8 @@ void quic_route(struct burst *b)
 		if (dip == DIP_NONE || dip == f->dip)
 			continue;
 		f->dip = dip;
-		p->segment = SEG_UNTOLD;
+		if (!FAULT(learn_by_id))
+			p->segment = SEG_UNTOLD;
 	}
 	counter_add(&b->w->counters->quic_by_id, by_id);
 	counter_add(&b->w->counters->quic_by_flow, by_flow);

@@ -24,6 +24,7 @@ static const enum drop_reason odd_reasons[N_ODDS] = {
 struct exit {
 	unsigned reason; /* enum drop_reason, or SENT */
 	bool learned;	 /* it comes so far that its flow is told of */
+	enum quic_way by;
 	bool or_overflow;
 	uint16_t dip; /* number */
 	uint32_t len; /* of the frame that is sent */
@@ -81,13 +82,16 @@ static struct exit foresee(const struct sim *s, unsigned worker, const struct si
 	if (!e.view)
 		return e;
 	traffic_key(e.view, t, &key);
-	uint16_t index = snapshot_lookup_one(snapshot, e.view, &key, &why, &dcode);
+	uint16_t flows = snapshot_lookup_one(snapshot, e.view, &key, &why, &dcode);
+	uint16_t index = flows;
+	if (t->proto == IPPROTO_UDP)
+		e.by = quic_way(e.view, p, &index);
 	const struct dip_view *d = &e.view->dips[index];
 	e.reason = DROP_no_dip;
 	if (index == DIP_NONE || !d->usable)
 		return e;
-	e.learned = true;
-	e.or_overflow = e.view->on_learn_overflow == OVERFLOW_DROP &&
+	e.learned = index == flows; /* its flow is elsewhere: nothing is told of it */
+	e.or_overflow = e.learned && e.view->on_learn_overflow == OVERFLOW_DROP &&
 			record_lost(w, flow_key_hash(&key, e.view->seed));
 	e.dip = model_dip_number(e.view, index);
 	e.reason = d->resolved ? rewrite_reason(s, p, &e, d) : DROP_no_neighbor;
@@ -173,8 +177,13 @@ static void packet_sent(struct sim *s, unsigned worker, const struct sim_packet 
 		.epoch = s->n_publishes,
 		.conf = &vip->conf};
 	m.lost |= m.twin;
-	model_packet(s->model, f, &m);
-	f->vip = (unsigned)(vip - s->vips);
+	if (e->learned) {
+		model_packet(s->model, f, &m);
+		f->vip = (unsigned)(vip - s->vips);
+	}
+	s->n_strays += !e->learned;
+	if (t->proto == IPPROTO_UDP)
+		quic_sent(s, p, e->view, sent->dip, e->by == QUIC_BY_ID);
 	backends_packet(s->backends, sent->dip, p->tuple, p->segment);
 	lane->tx_packets++;
 	lane->tx_bytes += sent->len;
@@ -221,6 +230,7 @@ static void decide(struct sim *s, unsigned worker, const struct sent *sent, unsi
 	struct exit e = foresee(s, worker, &p);
 
 	lane->rx_bytes += p.len;
+	lane->quic_by[e.by]++;
 	if (e.learned) {
 		struct model_flow *f = &s->flows[s->tuples[p.tuple].flow];
 		f->spoke_ms = box_now_ms();
@@ -292,6 +302,10 @@ static void check_counters(struct sim *s, unsigned worker, uint64_t received)
 	check_equal(s, worker, "packets sent", counter_read(&c->tx[0].packets), lane->tx_packets);
 	check_equal(s, worker, "bytes sent", counter_read(&c->tx[0].bytes), lane->tx_bytes);
 	check_equal(s, worker, "checksums", counter_read(&c->checksums_completed), 0);
+	check_equal(s, worker, "packets by ID", counter_read(&c->quic_by_id),
+		    lane->quic_by[QUIC_BY_ID]);
+	check_equal(s, worker, "packets with an ID by flow", counter_read(&c->quic_by_flow),
+		    lane->quic_by[QUIC_BY_FLOW]);
 }
 
 void exits_collect(struct sim *s, unsigned worker)

@@ -51,6 +51,8 @@ void operator_init(struct sim *s)
 		v->may_go_s = MODEL_NEVER;
 		checks_draw(s, v);
 		v->health_before = v->conf.health;
+		quic_draw_vip(s, &v->conf);
+		v->quic_before = v->conf.quic;
 	}
 	s->next_dip = 1;
 }
@@ -100,6 +102,8 @@ static void ask_vip(struct sim *s, unsigned vip)
 			checks_draw(s, v);
 			checks_asked(s, v);
 		}
+		if (sim_chance(s, 4) && v->conf.match.protocol != VIP_TCP)
+			v->conf.quic = v->conf.quic == QUIC_FLOW ? QUIC_SERVER_ID : QUIC_FLOW;
 		q->r.vip_edit.conf = v->conf;
 		q->r.vip_edit.members = UINT32_MAX;
 		if (v->conf.health.type != HEALTH_NONE)
@@ -134,7 +138,8 @@ static void ask_put_dip(struct sim *s, unsigned vip, struct sim_dip *d)
 	dip_conf_defaults(&q->r.dip_edit.conf);
 	q->r.dip_edit.conf.address = dip_address(d->number);
 	q->r.dip_edit.conf.weight = d->weight;
-	q->r.dip_edit.members = DIP_M_ADDRESS | DIP_M_WEIGHT;
+	q->r.dip_edit.members = DIP_M_ADDRESS | DIP_M_WEIGHT | DIP_M_SERVER_ID;
+	quic_dip_conf(vip, d->number, &q->r.dip_edit.conf);
 	submit(s, q);
 }
 
@@ -217,9 +222,11 @@ static void answer_vip(struct sim *s, struct sim_request *q, bool done)
 	v->busy = false;
 	if (!done) {
 		v->conf.health = v->health_before;
+		v->conf.quic = v->quic_before;
 		return;
 	}
 	v->health_before = v->conf.health;
+	v->quic_before = v->conf.quic;
 	if (q->r.op == OP_VIP_PUT) {
 		if (q->r.status == CONTROL_CREATED)
 			memset(v->dips, 0, sizeof(v->dips));
@@ -368,6 +375,11 @@ static void resync_vip(struct sim *s, struct sim_vip *v)
 		if (!health_conf_equal(&info->conf.health, &v->conf.health) &&
 		    !(v->busy && health_conf_equal(&info->conf.health, &v->health_before)))
 			sim_wrong(s, "VIP %s: how it is checked is lost over a restart", v->id);
+		if (info->conf.quic != v->conf.quic &&
+		    !(v->busy && info->conf.quic == v->quic_before))
+			sim_wrong(s, "VIP %s: what QUIC packets go by is lost over a restart",
+				  v->id);
+		v->conf.quic = v->quic_before = info->conf.quic;
 		v->conf.health = v->health_before = info->conf.health;
 		v->checked = v->conf.health.type != HEALTH_NONE;
 		v->conf.on_learn_overflow = info->conf.on_learn_overflow;

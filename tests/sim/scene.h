@@ -68,7 +68,9 @@ void scene_evict(struct scene *s);
 	X(25, all_checks_fail, heed_below_min_up)                                                  \
 	X(26, verdict_over_kill, forget_verdicts)                                                  \
 	X(27, client_comes_back, trust_old_places)                                                 \
-	X(28, exact_flow_again, exact_by_slot)
+	X(28, exact_flow_again, exact_by_slot)                                                     \
+	X(29, connection_without_flow, drain_without_ids)                                          \
+	X(30, foreign_ids, learn_by_id)
 
 #define SCENARIO_PROTOTYPE(number, name, fault) void scenario_##name(void);
 SCENARIOS(SCENARIO_PROTOTYPE)

@@ -41,6 +41,7 @@ struct outcome {
 	uint64_t seed, packets, steps, checks, held, moved, dropped;
 	uint64_t drops[N_DROP_REASONS];
 	unsigned reports, ended, spared, agreements, open_agreed, transactions;
+	uint64_t by_id, strays;
 	uint64_t verdicts, switches, overrides, health_checks, dcode_checks;
 	unsigned publishes, kills, reboots, answered, refused;
 	char fault[256];
@@ -91,6 +92,8 @@ static void run(const struct options *o, uint64_t seed, struct outcome *out)
 	out->open_agreed = s->n_open_agreed;
 	out->transactions = (unsigned)s->n_transactions;
 	out->spared = s->backends->n_spared;
+	out->by_id = s->n_by_id;
+	out->strays = s->n_strays;
 	out->verdicts = s->n_verdicts;
 	out->switches = s->n_switches;
 	out->overrides = s->n_overrides;
@@ -148,6 +151,8 @@ static void add(struct outcome *sum, const struct outcome *o)
 	sum->open_agreed += o->open_agreed;
 	sum->transactions += o->transactions;
 	sum->spared += o->spared;
+	sum->by_id += o->by_id;
+	sum->strays += o->strays;
 	sum->verdicts += o->verdicts;
 	sum->switches += o->switches;
 	sum->overrides += o->overrides;
@@ -183,7 +188,10 @@ static void print_sum(const struct outcome *s, uint64_t n, double seconds)
 	printf("  %u reports of agents applied: %u ends, %u of connections that were not to end; "
 	       "agents that agreed with control in the end %u, about %u open connections\n",
 	       s->reports, s->ended, s->spared, s->agreements, s->open_agreed);
-	printf("  %u transactions and dry runs\n", s->transactions);
+	printf("  %u transactions and dry runs; %lu packets by QUIC connection ID, of %lu of them "
+	       "the "
+	       "flow elsewhere\n",
+	       s->transactions, (unsigned long)s->by_id, (unsigned long)s->strays);
 	printf("  %lu changes of verdicts, checks turned on or off %lu times, %lu overrides; VIPs "
 	       "whose DIPs were all as they must be %lu, with the Dcodes of a time before %lu\n",
 	       (unsigned long)s->verdicts, (unsigned long)s->switches, (unsigned long)s->overrides,
@@ -302,10 +310,10 @@ static bool run_and_say(const struct options *o)
 
 int main(int argc, char **argv)
 {
-	static const enum fault hunts[] = {FAULT_skip_ring_drain,	FAULT_swap_unparked,
-					   FAULT_skip_accident_check,	FAULT_lose_late_flows,
-					   FAULT_persist_after_publish, FAULT_heed_below_min_up,
-					   FAULT_forget_verdicts};
+	static const enum fault hunts[] = {
+		FAULT_skip_ring_drain, FAULT_swap_unparked,	    FAULT_skip_accident_check,
+		FAULT_lose_late_flows, FAULT_persist_after_publish, FAULT_heed_below_min_up,
+		FAULT_forget_verdicts, FAULT_learn_by_id,	    FAULT_drain_without_ids};
 	struct options o = read_options(argc, argv);
 
 	log_set_level(LOG_ERROR);

@@ -38,6 +38,7 @@ struct sim_vip {
 	uint64_t n_edits;
 	/* while other checks are asked for, they may be these still */
 	struct health_conf health_before;
+	enum vip_quic quic_before; /* likewise */
 	bool checked; /* by control, as it was looked at last */
 	/* whose its Dcodes are, by which of its DIPs are up, as long as nobody edits it */
 	struct sim_homes {
@@ -94,6 +95,7 @@ struct sim_tuple {
 	enum segment last; /* what the client sent last */
 	bool open;
 	unsigned flow; /* in sim.flows: tuples of one client may share one */
+	uint16_t server; /* DIP number: whose IDs its QUIC connection has; 0 = none yet */
 };
 
 /* Frames that no VIP forwards, whatever its DIPs. */
@@ -110,9 +112,31 @@ enum sim_odd {
 	N_ODDS
 };
 
+/* What a datagram is. In those of the first line the client's server has chosen the ID. */
+enum sim_quic {
+	QUIC_SHORT, QUIC_HANDSHAKE, QUIC_UNKNOWN /* version */,
+	QUIC_CUT, /* a short header that ends within the ID, at the latest */
+	QUIC_EMPTY,
+	QUIC_INITIAL,
+	QUIC_0RTT
+};
+
+/* What a datagram to a VIP with server IDs goes by. */
+enum quic_way { QUIC_BY_NOTHING /* it bears no server's ID: by its flow */, QUIC_BY_FLOW, QUIC_BY_ID };
+
+/** When packets came to a DIP by ID. */
+struct sim_heard {
+	uint64_t last_ms, idle_ms; /* 0 = not yet; idle_ms: how long it then waits for more */
+	uint32_t vip_uid;
+	bool unsure; /* it was about to go, perhaps, when the last one came */
+};
+
 /** A packet that went in. */
 struct sim_packet {
 	uint16_t id, tuple;
+	enum sim_quic quic; /* of a datagram, ... */
+	uint16_t server;    /* ... with the ID of this DIP, ... */
+	bool rotated;	    /* ... in another configuration than the VIP's */
 	enum segment segment;
 	enum sim_odd odd;
 	uint16_t len;    /* of the frame */
@@ -126,6 +150,7 @@ struct sim_lane { /* to a worker */
 	unsigned n_undecided; /* received, but neither sent nor dropped yet */
 	/* what its counters must be, over the life of a process */
 	uint64_t rx_bytes, tx_packets, tx_bytes;
+	uint64_t quic_by[QUIC_BY_ID + 1];
 	uint64_t drops[N_DROP_REASONS];
 	uint64_t maybe[N_DROP_REASONS]; /* more of that reason, or of learn_overflow */
 };
@@ -177,6 +202,7 @@ struct sim {
 	struct sim_request requests[SIM_REQUESTS];
 	struct sim_change change;
 	struct sim_health healths[65536];
+	struct sim_heard heard[65536];
 	struct sim_checks checks;
 	struct sim_override override;
 	uint16_t next_packet, next_dip;
@@ -199,6 +225,7 @@ struct sim {
 	uint64_t n_counter_checks, n_transactions;
 	unsigned n_agreements; /* agents whose word was compared with control's */
 	unsigned n_open_agreed; /* their open connections that control knows */
+	uint64_t n_by_id, n_strays; /* packets sent by ID; those of them whose flow is elsewhere */
 	uint64_t n_verdicts, n_switches, n_overrides, n_health_checks, n_dcode_checks;
 	bool trace; /* print what happens at once */
 	struct sim_event {
@@ -246,6 +273,23 @@ const struct vip_view *traffic_view(const struct sim *s, const struct snapshot *
 				    const struct sim_tuple *t);
 /** The VIP of sim.vips that a view is of, or NULL. */
 struct sim_vip *traffic_vip(struct sim *s, const struct vip_view *v);
+
+/* quic.c */
+/** Whether a VIP goes by connection IDs. */
+void quic_draw_vip(struct sim *s, struct vip_conf *conf);
+void quic_dip_conf(unsigned vip, uint16_t number, struct dip_conf *conf);
+/** What a datagram of this tuple is, how long, and its bytes. */
+void quic_draw(struct sim *s, struct sim_tuple *t, struct sim_packet *p);
+uint32_t quic_payload_len(struct sim *s, const struct sim_tuple *t, const struct sim_packet *p);
+void quic_write(const struct sim *s, const struct sim_tuple *t, const struct sim_packet *p,
+		uint8_t *payload, uint32_t len);
+/** What a datagram goes by; index: of the DIP, if by ID. */
+enum quic_way quic_way(const struct vip_view *v, const struct sim_packet *p, uint16_t *index);
+/** A datagram was sent to a DIP. */
+void quic_sent(struct sim *s, const struct sim_packet *p, const struct vip_view *v, uint16_t dip,
+	       bool by_id);
+/** A snapshot was published. */
+void quic_published(struct sim *s, const struct snapshot *snapshot);
 
 /* exits.c */
 /** See by which exit a worker's packets have left, and whether it is the one they must leave by. */

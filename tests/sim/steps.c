@@ -138,6 +138,7 @@ void sim_check_published(struct sim *s)
 	sim_event(s, "generation %ld is published", (long)snapshot->generation, 0, 0, 0);
 	check_flows(s, snapshot);
 	check_vips(s, snapshot);
+	quic_published(s, snapshot);
 	if (s->box->control->stats.violations_total)
 		sim_wrong(s, "the forwarder itself counts a violation");
 }

@@ -100,14 +100,6 @@ struct sim_vip *traffic_vip(struct sim *s, const struct vip_view *v)
 
 /* --- sending ------------------------------------------------------------------------------- */
 
-/* A payload that begins like a QUIC Initial packet: version 1, connection ids of 8 bytes. */
-static void write_initial(uint8_t *payload)
-{
-	static const uint8_t header[] = {0xc3, 0, 0, 0, 1, 8};
-
-	memcpy(payload, header, sizeof(header));
-}
-
 static void spoil(struct frames_spec *spec, enum sim_odd odd)
 {
 	switch (odd) {
@@ -142,8 +134,7 @@ static void build(struct sim *s, const struct sim_tuple *t, struct sim_packet *p
 					[SEGMENT_FIN] = FRAMES_ACK | FRAMES_FIN,
 					[SEGMENT_RST] = FRAMES_RST,
 					[SEGMENT_INITIAL] = 0};
-	bool large =
-		p->segment == SEGMENT_INITIAL || (p->segment == SEGMENT_DATA && sim_chance(s, 64));
+	bool large = p->segment == SEGMENT_DATA && sim_chance(s, 64);
 	struct frames_spec spec = {.src = t->src,
 				   .dst = t->dst,
 				   .sport = t->sport,
@@ -156,16 +147,16 @@ static void build(struct sim *s, const struct sim_tuple *t, struct sim_packet *p
 
 	if (large)
 		spec.payload_len = 1200 + prng_below(&s->random, 80);
-	else if (p->segment == SEGMENT_DATA || p->segment == SEGMENT_UDP)
+	else if (p->segment == SEGMENT_DATA)
 		spec.payload_len = 8;
+	else if (t->proto == IPPROTO_UDP)
+		spec.payload_len = quic_payload_len(s, t, p);
 	if (sim_chance(s, 16)) {
 		spec.n_exts = 1;
 		spec.exts[0] = IPPROTO_DSTOPTS;
 	}
 	spoil(&spec, p->odd);
 	uint32_t len = frames_build(buf, &spec);
-	if (p->segment == SEGMENT_INITIAL)
-		write_initial(buf + len - spec.payload_len);
 	p->l3_offset = (uint16_t)(14 + 4 * spec.n_vlans);
 	if (p->odd == ODD_CUT)
 		len -= 1 + prng_below(&s->random, 8);
@@ -176,6 +167,9 @@ static void build(struct sim *s, const struct sim_tuple *t, struct sim_packet *p
 	const uint8_t *ip = buf + p->l3_offset;
 	p->l3_len =
 		(uint16_t)(ip_addr_is_v4(&t->src) ? ip[2] << 8 | ip[3] : 40 + (ip[4] << 8 | ip[5]));
+	if (t->proto == IPPROTO_UDP)
+		quic_write(s, t, p, buf + p->l3_offset + p->l3_len - spec.payload_len,
+			   spec.payload_len);
 	p->len = (uint16_t)len;
 }
 
@@ -193,6 +187,8 @@ static void inject(struct sim *s, unsigned tuple, enum segment segment)
 		return;
 	if (sim_chance(s, s->odd_share))
 		p.odd = 1 + prng_below(&s->random, N_ODDS - 1);
+	if (t->proto == IPPROTO_UDP)
+		quic_draw(s, t, &p);
 	build(s, t, &p, buf);
 	int rc = p.odd == ODD_PARTS ? port_mem_inject_more(port, 0, 0, buf, p.len)
 				    : port_mem_inject(port, 0, 0, buf, p.len);
@@ -215,7 +211,7 @@ static enum segment next_segment(struct sim *s, const struct sim_tuple *t)
 	unsigned dice = prng_below(&s->random, 100);
 
 	if (t->proto == IPPROTO_UDP)
-		return dice < 96 ? SEGMENT_UDP : SEGMENT_INITIAL;
+		return dice < (t->server ? 96 : 75) ? SEGMENT_UDP : SEGMENT_INITIAL;
 	if (!t->open)
 		return dice < 80   ? SEGMENT_SYN
 		       : dice < 90 ? SEGMENT_ACK
