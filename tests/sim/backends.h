@@ -19,6 +19,7 @@ struct backend_said {
 	char instance[AGENT_INSTANCE_LEN];
 	uint64_t sequence, orphans;
 	bool full_open, synced;
+	bool lies; /* of the full report under way, some part may be */
 	bool named[SIM_TUPLES]; /* in the full report under way, flows of these tuples */
 };
 
@@ -45,6 +46,7 @@ struct backend_message {
 	uint64_t due_ms, life, binding;
 	struct backend *to_or_from;
 	bool answers;
+	bool lies; /* of one who is a liar no more, perhaps, when it arrives */
 	struct agent_reply reply;
 	struct agent_report report;
 	struct agent_entry entries[2 * AGENT_NEWS_MAX];

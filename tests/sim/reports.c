@@ -66,6 +66,7 @@ void reports_send(struct backends *b, struct backend *k)
 		if (!m)
 			continue;
 		wire_report(out, &k->talk.state, &m->report, m->entries);
+		m->lies = k->liar;
 		if (k->liar && !b->quiet)
 			write_lies(b, m);
 	}
@@ -139,7 +140,7 @@ static struct model_flow *own_flow(struct backends *b, const struct backend *k,
 }
 
 static void entry_taken(struct backends *b, struct backend *k, const struct vip_runtime *v,
-			const struct agent_entry *e)
+			const struct agent_entry *e, bool lies)
 {
 	unsigned tuple = e->sport - SIM_PORT;
 	struct model_flow *f = own_flow(b, k, v, tuple);
@@ -149,7 +150,7 @@ static void entry_taken(struct backends *b, struct backend *k, const struct vip_
 		  e->ended, e->age_ms);
 	if (!f || !e->ended || !entry_fits(&v->now->conf.match, e))
 		return;
-	if (k->liar || k->conns[tuple].end_ms >= f->syn_ms) {
+	if (lies || k->conns[tuple].end_ms >= f->syn_ms) {
 		model_agent_ended(f, &v->now->conf);
 		b->n_ended++;
 	} else {
@@ -164,7 +165,7 @@ static void list_taken(struct backends *b, struct backend *k, const struct vip_r
 		struct model_flow *f = own_flow(b, k, v, i);
 		if (!f || k->said.named[i] || f->key.proto != IPPROTO_TCP)
 			continue;
-		if (k->liar || !k->conns[i].open)
+		if (k->said.lies || !k->conns[i].open)
 			model_agent_ended(f, &v->now->conf);
 		else
 			b->n_spared++;
@@ -185,8 +186,9 @@ static void count_orphans(struct backends *b, struct backend_said *said,
 }
 
 static void report_taken(struct backends *b, struct backend *k, const struct vip_runtime *v,
-			 const struct agent_report *r)
+			 const struct backend_message *m)
 {
+	const struct agent_report *r = &m->report;
 	struct backend_said *said = &k->said;
 
 	count_orphans(b, said, r);
@@ -195,10 +197,11 @@ static void report_taken(struct backends *b, struct backend *k, const struct vip
 	if (r->full && r->first) {
 		memset(said->named, 0, sizeof(said->named));
 		said->full_open = true;
-		said->synced = false;
+		said->synced = said->lies = false;
 	}
+	said->lies |= m->lies;
 	for (unsigned i = 0; i < r->n; i++)
-		entry_taken(b, k, v, &r->entries[i]);
+		entry_taken(b, k, v, &r->entries[i], m->lies);
 	if (r->full && r->last) {
 		said->full_open = false;
 		said->synced = true;
@@ -241,7 +244,7 @@ static void report_to_control(struct control *c, void *arg)
 			  (unsigned long)answer.ack);
 	b->n_refused += n_refused;
 	if (next)
-		report_taken(b, k, v, &m->report);
+		report_taken(b, k, v, m);
 	k->bound &= answer.found;
 	struct backend_message *back = message_new(b, k, sim_chance(b->s, 8) ? 3000 : 10);
 	if (back) {
