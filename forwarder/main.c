@@ -19,6 +19,7 @@
 #include "api/server/auth.h"
 #include "api/server/http.h"
 #include "api/server/tls.h"
+#include "api/server/traffic_history.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/priority.h"
@@ -333,6 +334,9 @@ static int run_threads(struct daemon *d, struct error *err)
 					.n_queues = b->info.n_queues,
 					.queues = b->info.queues};
 	d->api.started_ms = clock_now_ms();
+	d->api.traffic = traffic_history_new();
+	if (!d->api.traffic)
+		return error_set(err, -ENOMEM, "no memory");
 	return http_start(d->http, &d->api, err);
 }
 
@@ -345,6 +349,7 @@ static void stop(struct daemon *d)
 		control_announce_end(d->control);
 	http_close(d->http);
 	tls_free(d->tls);
+	traffic_history_free(d->api.traffic);
 	health_engine_stop(d->health);
 	if (d->control_runs)
 		control_stop(d->control);
@@ -438,6 +443,7 @@ static int wait_for_end(struct daemon *d)
 		uint64_t now_ms = clock_now_ms();
 		if (now_ms >= tick_ms) {
 			watch_tick(d->watch);
+			traffic_history_tick(d->api.traffic, &d->api.backend);
 			tick_ms = now_ms + TICK_MS;
 		}
 		now_ms = clock_now_ms();

@@ -14,6 +14,7 @@
 #define ETAG_LEN 36 /* 32 hexadecimal digits in quotes, and NUL */
 
 struct auth;
+struct traffic_history;
 
 /** What a client may do, and what a route wants of it: each may do all that the ones before it may. */
 enum api_role {
@@ -47,6 +48,7 @@ struct api_peer {
 struct api_context {
 	struct api_backend backend;
 	struct auth *auth; /* auth.h; not NULL */
+	struct traffic_history *traffic; /* NULL = none is kept */
 	unsigned n_cors_origins; /* web pages that may ask: --cors-origin */
 	const char *const *cors_origins;
 	uint64_t started_ms; /* clock_now_ms */

@@ -127,6 +127,8 @@ static const struct series dip_series[] = {
 	{"concury_dip_return_bytes_total", "bytes from a DIP, sent to clients by mode nat",
 	 offsetof(struct dip_info, return_bytes)},
 	{"concury_dip_flows", "known flows of a DIP", offsetof(struct dip_info, flows)},
+	{"concury_dip_flows_opened_total", "flows learned on a DIP",
+	 offsetof(struct dip_info, flows_opened)},
 	{"concury_dip_health_checks_total", "checks of a DIP that have ended",
 	 offsetof(struct dip_info, health.stats.checks_total)},
 	{"concury_dip_health_checks_failed_total", "checks of a DIP that have failed",

@@ -43,8 +43,11 @@ void token_get(struct api_request *req, struct api_response *resp);
 void token_put(struct api_request *req, struct api_response *resp);
 void token_delete(struct api_request *req, struct api_response *resp);
 
+void whoami_get(struct api_request *req, struct api_response *resp);
+
 void status_get(struct api_request *req, struct api_response *resp);
 void counters_get(struct api_request *req, struct api_response *resp);
+void traffic_get(struct api_request *req, struct api_response *resp);
 void consistency_get(struct api_request *req, struct api_response *resp);
 void audit_post(struct api_request *req, struct api_response *resp);
 void trace_get(struct api_request *req, struct api_response *resp);

@@ -88,6 +88,7 @@ static void open_flow(struct reporting *r, const struct agent_entry *e, const st
 		return;
 	r->c->flows.side[slot].agent_epoch = r->agent->epoch;
 	r->c->stats.flows_opened_total++;
+	r->v->dips[r->dip].flows_opened++;
 	r->agent->n_unknown++;
 	r->v->claims |= elsewhere;
 }

@@ -60,7 +60,7 @@ bool control_step(struct control *c);
 
 /* --- changes ------------------------------------------------------------------------------------- */
 
-enum dip_state { DIP_UP, DIP_DOWN, DIP_DRAINING, DIP_UNRESOLVED };
+enum dip_state { DIP_UP, DIP_DOWN, DIP_DRAINING, DIP_UNRESOLVED, N_DIP_STATES };
 extern const char *const dip_state_names[]; /* up down draining unresolved */
 
 /** What a publish did, for the answer of the change that caused it (the changed VIP's figures). */
@@ -91,6 +91,7 @@ struct dip_info {
 	uint64_t bytes;
 	uint64_t return_packets; /* mode nat: from the DIP to clients */
 	uint64_t return_bytes;
+	uint64_t flows_opened; /* on it, since the process started */
 	bool deleting;
 	struct drain_info drain;
 	uint32_t weight_in_use; /* of new flows, in parts of HEALTH_STEPS; 0 while it is down */
@@ -108,6 +109,7 @@ struct vip_info {
 	uint32_t n_dcodes;
 	bool deleting;
 	struct drain_info drain;
+	uint32_t dips_in_state[N_DIP_STATES];
 	unsigned n_dips;
 	struct dip_info *dips; /* sorted by id */
 };

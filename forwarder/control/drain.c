@@ -153,6 +153,7 @@ static void record_known(struct control *c, struct vip_runtime *v, const struct 
 		meta_advance(&m, r->kind);
 	if (fresh_open) {
 		c->stats.flows_opened_total++;
+		v->dips[r->dip].flows_opened++;
 		if (flow_table_ref(&c->flows, slot)->flags & REF_PINNED)
 			c->stats.flows_opened_on_pin_total++;
 	}
@@ -180,9 +181,11 @@ static void record_apply(struct control *c, const struct learn_record *r)
 		record_known(c, v, r, slot);
 		return;
 	}
-	if (flow_table_insert(&c->flows, &v->flows, &r->key, r->hash, meta_new(v, r), r->time_ms) !=
+	if (flow_table_insert(&c->flows, &v->flows, &r->key, r->hash, meta_new(v, r), r->time_ms) ==
 	    FLOW_NONE)
-		c->stats.flows_opened_total++;
+		return;
+	c->stats.flows_opened_total++;
+	v->dips[r->dip].flows_opened++;
 }
 
 /* --- the rings ----------------------------------------------------------------------------- */

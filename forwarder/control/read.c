@@ -15,6 +15,7 @@ static void fill_traffic(const struct control *c, const struct dip_runtime *d, s
 	out->bytes = t.bytes;
 	out->return_packets = t.return_packets;
 	out->return_bytes = t.return_bytes;
+	out->flows_opened = t.flows_opened;
 }
 
 void control_fill_dip_info(struct control *c, struct vip_runtime *v, const struct dip_version *d,
@@ -57,6 +58,8 @@ void control_fill_vip_info(struct control *c, struct vip_runtime *v, struct vip_
 		.deleting = v->now->deleting,
 		.n_dips = v->now->n_dips,
 	};
+	for (unsigned i = 0; i < v->now->n_dips; i++)
+		out->dips_in_state[dip_version_state(v->now, &v->now->dips[i])]++;
 	if (v->now->deleting)
 		control_vip_progress(c, v, &out->drain);
 }

@@ -40,7 +40,7 @@ void retired_keep(struct vip_runtime *v, const char *id, const struct dip_traffi
 {
 	struct retired_dip *r = find(v, id);
 
-	if (!r && !t->packets && !t->return_packets)
+	if (!r && !t->packets && !t->return_packets && !t->flows_opened)
 		return;
 	if (!r)
 		r = add(v);

@@ -132,6 +132,7 @@ void dip_traffic_add(struct dip_traffic *to, const struct dip_traffic *t)
 	to->bytes += t->bytes;
 	to->return_packets += t->return_packets;
 	to->return_bytes += t->return_bytes;
+	to->flows_opened += t->flows_opened;
 }
 
 static void counter_sum(const struct control *c, uint32_t counter, struct dip_traffic *out)
@@ -230,6 +231,7 @@ void vip_runtime_traffic(const struct control *c, const struct dip_runtime *d,
 	out->bytes -= d->base.bytes;
 	out->return_packets -= d->base.return_packets;
 	out->return_bytes -= d->base.return_bytes;
+	out->flows_opened = d->flows_opened;
 }
 
 void dip_runtime_traffic(const struct control *c, const struct dip_runtime *d,

@@ -61,6 +61,7 @@ struct oldest_flow {
 struct dip_traffic {
 	uint64_t packets, bytes;
 	uint64_t return_packets, return_bytes;
+	uint64_t flows_opened;
 };
 
 /** What lives as long as a DIP index is in use, by index. */
@@ -70,6 +71,7 @@ struct dip_runtime {
 	uint32_t counter;
 	struct dip_traffic base;    /* of the counter, when the DIP took it */
 	struct dip_traffic carried; /* by earlier DIPs of its id */
+	uint64_t flows_opened;      /* on it, since it took the index */
 	struct oldest_flow oldest;         /* while it drains */
 	uint64_t uid;
 	struct dip_health health;

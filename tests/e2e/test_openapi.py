@@ -149,7 +149,7 @@ def example_faults():
 def example_checker_faults():
     """The checker itself: what is wrong must be found."""
     good = {"id": "b1", "address": "10.9.0.11", "weight": 2, "mac": None, "server_id": None,
-            "admin_state": "up", "state": "up", "dcodes": 1, "flows": 0, "packets": 0, "bytes": 0,
+            "admin_state": "up", "state": "up", "dcodes": 1, "flows": 0, "flows_opened": 0, "packets": 0, "bytes": 0,
             "port": None, "return_packets": 0, "return_bytes": 0, "effective_weight": 0.5,
             "health": {"state": "up", "since": None, "ignored": False, "damped": False,
                        "last_check": None, "latency_us": None, "last_result": None,

@@ -371,12 +371,17 @@ START_TEST(prints_the_documented_members)
 					  "closing_pin_s",
 					  "idle_timeout_s",
 					  "gue_port",
-					  "health"};
+					  "health",
+					  "dips_up",
+					  "dips_down",
+					  "dips_draining",
+					  "dips_unresolved"};
 	static const char *const dip[] = {
 		"id",	       "address",	 "weight",	     "mac",
 		"admin_state", "state",		 "dcodes",	     "flows",
 		"packets",     "bytes",		 "effective_weight", "health",
-		"port",	       "return_packets", "return_bytes",     "server_id"};
+		"port",	       "return_packets", "return_bytes",     "server_id",
+		"flows_opened"};
 	struct vip_info v;
 	struct dip_info d = {.conf = {.id = "b1", .address = random_address()}, .state = DIP_UP};
 
