@@ -20,6 +20,7 @@
 #include "api/server/http.h"
 #include "api/server/tls.h"
 #include "api/server/traffic_history.h"
+#include "api/server/web.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/priority.h"
@@ -49,6 +50,7 @@ struct daemon {
 	int link_events;
 	struct tls *tls;
 	struct http_server *http;
+	struct web *web;
 	struct store *store;
 	struct xsk *xsk;
 	struct state_file *state;
@@ -108,6 +110,9 @@ static int open_listeners(struct daemon *d, struct error *err)
 		.cert = o->tls_cert, .key = o->tls_key, .client_ca = o->tls_client_ca};
 	int rc = o->tls_cert ? tls_new(&files, &d->tls, err) : 0;
 
+	if (!rc)
+		rc = web_open(o->web, &d->web, err);
+	d->api.web = d->web;
 	return rc ? rc : http_open(&c, &d->http, err);
 }
 
@@ -349,6 +354,7 @@ static void stop(struct daemon *d)
 		control_announce_end(d->control);
 	http_close(d->http);
 	tls_free(d->tls);
+	web_free(d->web);
 	traffic_history_free(d->api.traffic);
 	health_engine_stop(d->health);
 	if (d->control_runs)

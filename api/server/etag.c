@@ -40,6 +40,11 @@ void etag_add_dip(struct etag *e, const struct dip_conf *c, bool deleting)
 	add(e, "dip", codec_print_dip_conf(c), deleting);
 }
 
+void etag_add_bytes(struct etag *e, const void *data, size_t n)
+{
+	e->failed = e->failed || gnutls_hash(e->hash, data, n) < 0;
+}
+
 bool etag_end(struct etag *e, char out[ETAG_LEN])
 {
 	uint8_t digest[DIGEST_LEN] = {0};

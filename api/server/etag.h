@@ -5,7 +5,6 @@
 
 #include "api/server/exchange.h"
 
-
 /** The tag of one VIP without its DIPs / of one DIP. deleting: it drains. False without memory. Thread: any. */
 MUST_CHECK bool etag_of_vip(const struct vip_conf *c, bool deleting, char out[ETAG_LEN]);
 MUST_CHECK bool etag_of_dip(const struct dip_conf *c, bool deleting, char out[ETAG_LEN]);
@@ -19,6 +18,8 @@ struct etag {
 void etag_begin(struct etag *e);
 void etag_add_vip(struct etag *e, const struct vip_conf *c, bool deleting);
 void etag_add_dip(struct etag *e, const struct dip_conf *c, bool deleting);
+/** Of what is no resource: as it stands. */
+void etag_add_bytes(struct etag *e, const void *data, size_t n);
 /** False without memory, now or before. Must be called in any case. */
 MUST_CHECK bool etag_end(struct etag *e, char out[ETAG_LEN]);
 

@@ -15,6 +15,7 @@
 
 struct auth;
 struct traffic_history;
+struct web;
 
 /** What a client may do, and what a route wants of it: each may do all that the ones before it may. */
 enum api_role {
@@ -49,6 +50,7 @@ struct api_context {
 	struct api_backend backend;
 	struct auth *auth; /* auth.h; not NULL */
 	struct traffic_history *traffic; /* NULL = none is kept */
+	const struct web *web; /* the dashboard; NULL = none */
 	unsigned n_cors_origins; /* web pages that may ask: --cors-origin */
 	const char *const *cors_origins;
 	uint64_t started_ms; /* clock_now_ms */
@@ -109,6 +111,7 @@ struct api_response {
 	char www_authenticate[80]; /* how to log in, with 401 and 403; "" = none */
 	uint32_t retry_after_s; /* 0 = none */
 	uint64_t generation;    /* for X-Generation; 0 = the published one */
+	bool page;              /* a file of the dashboard */
 	char etag[ETAG_LEN];    /* "" = none */
 	char link[512];         /* "" = none */
 	char location[192];     /* "" = none */

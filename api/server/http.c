@@ -24,6 +24,7 @@
 #include "api/server/router.h"
 #include "api/server/send.h"
 #include "api/server/tls.h"
+#include "api/server/web.h"
 #include "base/log.h"
 
 /* Changes that may wait at one time: the other connections are left for requests that only ask. */
@@ -220,7 +221,8 @@ static enum MHD_Result answer(struct http_listener *l, struct MHD_Connection *c,
 	} else if (in->crowded) {
 		problem_set(&resp, 503, "other requests' bodies take all the room there is");
 		resp.retry_after_s = 1;
-	} else if (guard_accept(&req, &resp) && !guard_preflight(&req, &resp)) {
+	} else if (guard_accept(&req, &resp) && !guard_preflight(&req, &resp) &&
+		   !web_answer(req.api->web, &req, &resp)) {
 		router_dispatch(api_routes, api_n_routes, &req, &resp);
 	}
 	enter_phase(l, in, CONNECTION_ANSWERING);

@@ -69,6 +69,28 @@ static bool add_cors_headers(struct MHD_Response *r, const struct api_response *
 	return ok;
 }
 
+/* A page of ours runs only what is ours, speaks to nobody else, and is shown in nobody's frame. It
+ * may be kept, but is asked for again each time: by its tag, which costs an empty answer. */
+static bool add_page_headers(struct MHD_Response *r)
+{
+	static const char *const headers[][2] = {
+		{"Cache-Control", "no-cache"},
+		{"Content-Security-Policy",
+		 "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+		 "connect-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'; "
+		 "require-trusted-types-for 'script'; trusted-types 'none'"},
+		{"Cross-Origin-Opener-Policy", "same-origin"},
+		{"Cross-Origin-Resource-Policy", "same-origin"},
+		{"Referrer-Policy", "no-referrer"},
+		{"Permissions-Policy", "camera=(), geolocation=(), microphone=()"},
+	};
+	bool ok = true;
+
+	for (size_t i = 0; ok && i < ARRAY_LEN(headers); i++)
+		ok = MHD_add_response_header(r, headers[i][0], headers[i][1]) == MHD_YES;
+	return ok;
+}
+
 /* A stream on its way. Waiting for what comes next has no deadline, but each piece that was given
  * to the library has the one of any answer: a client that reads nothing is cut. What opened it must
  * go on opening it: it ends with its token. */
@@ -129,7 +151,10 @@ static bool add_headers(struct MHD_Response *r, const struct api_response *resp)
 		ok = MHD_add_response_header(r, "Content-Type", content_type(resp)) == MHD_YES;
 	if (resp->cors_origin)
 		ok = ok && add_cors_headers(r, resp);
-	ok = ok && MHD_add_response_header(r, "Cache-Control", "no-store") == MHD_YES;
+	if (resp->page)
+		ok = ok && add_page_headers(r);
+	else
+		ok = ok && MHD_add_response_header(r, "Cache-Control", "no-store") == MHD_YES;
 	ok = ok && MHD_add_response_header(r, "X-Content-Type-Options", "nosniff") == MHD_YES;
 	if (resp->www_authenticate[0])
 		ok = ok && MHD_add_response_header(r, "WWW-Authenticate", resp->www_authenticate) ==

@@ -22,6 +22,8 @@ const char options_help[] =
 	"  --tls-client-ca FILE\n"
 	"                       ask clients for a certificate of these authorities\n"
 	"  --cors-origin URL    web pages of this origin may use the API (repeatable)\n"
+	"  --web DIR            the dashboard's files, served at / (those installed with "
+	"concuryd)\n"
 	"  --workers N          forwarding threads (one for each RX queue, at most cores - 1)\n"
 	"  --flows N            flows that are remembered, all VIPs together (1M, or what fits)\n"
 	"  --xdp-mode MODE      auto, zerocopy, copy or generic (auto)\n"
@@ -119,6 +121,9 @@ static int take_option(int option, struct options *o, struct error *err)
 	case 't':
 		o->token_file = optarg;
 		return 0;
+	case 'W':
+		o->web = optarg;
+		return 0;
 	case 'd':
 		o->database = optarg;
 		return 0;
@@ -157,6 +162,7 @@ int options_parse(int argc, char **argv, struct options *out, struct error *err)
 		{"tls-client-ca", required_argument, NULL, 'A'},
 		{"token-file", required_argument, NULL, 't'},
 		{"cors-origin", required_argument, NULL, 'o'},
+		{"web", required_argument, NULL, 'W'},
 		{"workers", required_argument, NULL, 'w'},
 		{"flows", required_argument, NULL, 'f'},
 		{"xdp-mode", required_argument, NULL, 'x'},

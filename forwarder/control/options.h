@@ -30,6 +30,7 @@ struct options {
 	const char *listen[OPTIONS_LISTEN_MAX];
 	unsigned n_listen_read_only;
 	const char *listen_read_only[OPTIONS_LISTEN_MAX];
+	const char *web;	/* NULL = the installed one */
 	const char *token_file; /* NULL = none; so the next */
 	const char *tls_cert;
 	const char *tls_key;

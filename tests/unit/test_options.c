@@ -35,6 +35,7 @@ START_TEST(defaults)
 	ck_assert_str_eq(o.ifaces[0], "eth0");
 	ck_assert_str_eq(o.database, "/var/lib/concury/concury.db");
 	ck_assert_str_eq(o.state_dir, "/dev/shm/concury");
+	ck_assert_ptr_null(o.web);
 	ck_assert_uint_eq(o.n_listen, 1);
 	ck_assert_str_eq(o.listen[0], "127.0.0.1:8080");
 	ck_assert_uint_eq(o.n_workers, 0);
@@ -67,10 +68,11 @@ START_TEST(every_option)
 
 	ck_assert_int_eq(parse("--interface a --token-file t --tls-cert c --tls-key k "
 			       "--tls-client-ca r --listen-read-only 127.0.0.1:2 --cors-origin "
-			       "https://x",
+			       "https://x --web w",
 			       &o, &err),
 			 0);
 	ck_assert_str_eq(o.token_file, "t");
+	ck_assert_str_eq(o.web, "w");
 	ck_assert_str_eq(o.tls_cert, "c");
 	ck_assert_str_eq(o.tls_key, "k");
 	ck_assert_str_eq(o.tls_client_ca, "r");
@@ -102,7 +104,8 @@ static const struct {
 	{"eth0", "eth0: not an option"},
 	{"--interface a b", "b: not an option"},
 	{"--interface", "--interface: the option needs a value"},
-	{"--interface a --web /x", "--web: not an option"},
+	{"--interface a --wide /x", "--wide: not an option"},
+	{"--interface a --web", "--web: the option needs a value"},
 	{"--interface a --tls-cert /x", "--tls-cert and --tls-key go together"},
 	{"--interface a --tls-key /x", "--tls-cert and --tls-key go together"},
 	{"--interface a --tls-client-ca /x", "and --tls-client-ca with them"},
