@@ -3,10 +3,10 @@
 # Debian packages: to build and run, and (besides) to test.
 RUN_PACKAGES := gcc make pkg-config clang llvm bpftool libc6-dev linux-libc-dev libxdp-dev libbpf-dev \
 	libelf-dev zlib1g-dev libmnl-dev libmicrohttpd-dev libjansson-dev libsqlite3-dev \
-	libyaml-dev libcurl4-gnutls-dev libgnutls28-dev libseccomp-dev libcap-dev iproute2 ethtool procps util-linux curl jq nginx-light
+	libyaml-dev libcurl4-gnutls-dev libgnutls28-dev libseccomp-dev libcap-dev libjs-chart.js iproute2 ethtool procps util-linux curl jq nginx-light
 TEST_PACKAGES := check python3 python3-yaml python3-jsonschema wrk iperf3 iputils-ping clang-format \
 	clang-tidy cppcheck libclang-rt-14-dev openssl nftables prometheus spin tcpdump groff-base python3-scapy \
-	qemu-system-x86 busybox-static cpio xz-utils libngtcp2-dev libngtcp2-crypto-gnutls-dev
+	chromium qemu-system-x86 busybox-static cpio xz-utils libngtcp2-dev libngtcp2-crypto-gnutls-dev
 
 BUILD ?= build
 V ?= 0
@@ -62,6 +62,10 @@ EXPERIMENT := $(EXPERIMENT_PROGRAMS:%=$(BUILD)/experiment/%)
 BIN := $(BUILD)/bin/concuryd
 AGENT := $(BUILD)/bin/concury-agent
 CTL := $(BUILD)/bin/concuryctl
+# The dashboard: what lies in web/, and the charts.
+CHARTS := /usr/share/javascript/chart.js/chart.min.js
+WEB := $(patsubst web/%,$(BUILD)/web/%,$(wildcard web/*.html web/*.css web/*.js web/*.svg)) \
+	$(BUILD)/web/$(notdir $(CHARTS))
 MAN := $(addprefix $(BUILD)/man/,concuryctl.1 concuryd.8 concury-agent.8)
 
 .DELETE_ON_ERROR:
@@ -69,7 +73,7 @@ MAN := $(addprefix $(BUILD)/man/,concuryctl.1 concuryd.8 concury-agent.8)
 .PHONY: all help man deps deps-test unit golden zerocopy-check demo demo-clean check layers asan tsan bench lint format clean \
 	unit-build bench-build sim-build sim soak experiment experiment-build asan-build tsan-build
 
-all: $(BIN) $(AGENT) $(CTL) $(MAN) ## Build concuryd, concuryctl and concury-agent (build/bin/), man pages (build/man/)
+all: $(BIN) $(AGENT) $(CTL) $(MAN) $(WEB) ## Build concuryd, concuryctl and concury-agent (build/bin/), man pages, the dashboard
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -79,7 +83,7 @@ deps: ## Install what building and running needs (Debian packages; root)
 
 deps-test: ## Install what testing needs too
 	@tests/install-packages.sh $(RUN_PACKAGES) $(TEST_PACKAGES)
-	@tests/e2e/client/install.sh
+	@tests/install-npm.sh tests/e2e/client tests/e2e/dashboard
 
 $(BIN): $(call obj,$(MAIN_SRC)) $(LIB)
 	$(call say,LD,$@)
@@ -95,6 +99,16 @@ $(CTL): $(call obj,api/client/ctl.c) $(LIB)
 	$(call say,LD,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS) $(LTO_LINK) -o $@ $^ -lcurl -ljansson -lm
+
+$(BUILD)/web/%: web/%
+	$(call say,WEB,$@)
+	@mkdir -p $(@D)
+	$(Q)cp $< $@
+
+$(BUILD)/web/$(notdir $(CHARTS)): $(CHARTS)
+	$(call say,WEB,$@)
+	@mkdir -p $(@D)
+	$(Q)cp $< $@
 
 # Each program knows its own options.
 man: $(MAN) ## Make the man pages alone (build/man/)

@@ -1,0 +1,105 @@
+// A real browser on the dashboard, and the test in Python that plays the network: `ask` prints a line that it carries
+// out, and reads its answer.
+
+import assert from "node:assert/strict";
+import readline from "node:readline";
+import {chromium} from "playwright-core";
+
+export const BASE = process.env.DASHBOARD_URL;
+export const TIMEOUT_MS = 15000;
+
+const lines = readline.createInterface({input: process.stdin})[Symbol.asyncIterator]();
+
+export async function ask(what, ...args) {
+	console.log(JSON.stringify({ask: what, args}));
+	const {value, done} = await lines.next();
+	assert(!done, "nobody answers");
+	return JSON.parse(value);
+}
+
+export function step(name) {
+	console.log(JSON.stringify({done: name}));
+}
+
+/** Wait until f() is true (or what it returns); says what was seen last. */
+export async function until(what, f, timeout = TIMEOUT_MS) {
+	const end = Date.now() + timeout;
+	for (;;) {
+		const value = await f();
+		if (value)
+			return value;
+		if (Date.now() > end)
+			throw new Error(`${what}: not within ${timeout} ms`);
+		await new Promise((r) => setTimeout(r, 100));
+	}
+}
+
+/** The API, as another client uses it. */
+export async function api(method, path, body, token = process.env.OPERATE_TOKEN) {
+	const headers = {Authorization: `Bearer ${token}`, ...(body ? {"Content-Type": "application/json"} : {})};
+	const answer = await fetch(BASE + path, {method, headers, body: body && JSON.stringify(body)});
+	assert(answer.ok, `${method} ${path}: ${answer.status} ${await answer.clone().text()}`);
+	return answer.json();
+}
+
+export async function launch() {
+	return chromium.launch({
+		executablePath: "/usr/bin/chromium",
+		// The test is root in a namespace of its own; what the page may do its policy says.
+		args: ["--no-sandbox", "--disable-gpu", "--force-color-profile=srgb"],
+	});
+}
+
+/** A page whose complaints, and requests to anybody but concuryd, are faults. */
+export async function open(browser, options = {}) {
+	const context = await browser.newContext({viewport: {width: 1440, height: 900}, acceptDownloads: true, ...options});
+	const page = await context.newPage();
+	page.faults = [];
+	page.forgiven = [/status of 4\d\d/]; // answers that the test provokes; the browser tells of each
+	page.on("pageerror", (e) => page.faults.push(`error: ${e.message}`));
+	page.on("console", (m) => {
+		if (["error", "warning"].includes(m.type()) && !page.forgiven.some((f) => f.test(m.text())))
+			page.faults.push(`console: ${m.text()}`);
+	});
+	page.on("request", (r) => {
+		if (!r.url().startsWith(BASE) && !r.url().startsWith(`blob:${BASE}`))
+			page.faults.push(`asked another host: ${r.url()}`);
+	});
+	page.setDefaultTimeout(TIMEOUT_MS);
+	return page;
+}
+
+export async function logIn(page, token) {
+	await page.goto(BASE);
+	await page.getByLabel("Token").fill(token);
+	await page.getByRole("button", {name: "Log in"}).click();
+	await page.getByRole("link", {name: "Consistency"}).waitFor();
+}
+
+export function assertClean(page) {
+	assert.deepEqual(page.faults, []);
+}
+
+/** What a chart shows: {labels, datasets: [{label, data}]}. */
+export async function chartData(page, label) {
+	return page.getByRole("img", {name: label}).evaluate((canvas) => {
+		const {labels, datasets} = window.Chart.getChart(canvas).data;
+		return {labels: [...labels], datasets: datasets.map(({label: name, data}) => ({label: name, data: [...data]}))};
+	});
+}
+
+/** Run main, end with 1 and the reason if it fails. */
+export async function run(main) {
+	const browser = await launch();
+	let code = 0;
+	try {
+		await main(browser);
+	} catch (e) {
+		const page = browser.contexts().flatMap((c) => c.pages()).at(-1);
+		await page?.screenshot({path: `${process.env.SHOTS}/failed.png`, timeout: 5000}).catch(() => {});
+		console.log(JSON.stringify({failed: `${e.stack || e}, at ${page?.url()}, ${JSON.stringify(page?.faults)}`}));
+		code = 1;
+	}
+	await browser.close();
+	process.exit(code);
+}
