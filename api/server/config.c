@@ -31,7 +31,7 @@ void config_get(struct api_request *req, struct api_response *resp)
 		problem_set(resp, 500, "out of memory");
 	} else {
 		resp->generation = config_copy_generation(copy);
-		if (!precondition_not_modified(req, tag, resp))
+		if (!precondition_settles(req, tag, resp))
 			response_json(resp, 200, config_copy_print(copy));
 	}
 	config_copy_free(copy);

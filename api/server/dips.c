@@ -38,7 +38,7 @@ void dips_list(struct api_request *req, struct api_response *resp)
 	if (!vip)
 		return;
 	if (!select_dips(req, vip, next, resp) ||
-	    (tag_list(vip, tag) && precondition_not_modified(req, tag, resp))) {
+	    (tag_list(vip, tag) && precondition_settles(req, tag, resp))) {
 		req->api->backend.free_vips(vip, n);
 		return;
 	}
@@ -70,8 +70,8 @@ void dip_get(struct api_request *req, struct api_response *resp)
 	if (!vip)
 		return;
 	const struct dip_info *dip = find_dip(vip, req->path_args[1]);
-	if (dip && !(etag_of_dip(&dip->conf, dip->deleting, tag) &&
-		     precondition_not_modified(req, tag, resp)))
+	if (dip &&
+	    !(etag_of_dip(&dip->conf, dip->deleting, tag) && precondition_settles(req, tag, resp)))
 		response_json(resp, 200, codec_print_dip(dip));
 	else if (!dip)
 		problem_set(resp, 404, "the VIP '%s' has no DIP '%s'", req->path_args[0],

@@ -235,7 +235,7 @@ static bool read_place(struct event_stream *s, const char *text)
 	const char *digits = dash ? dash + 1 : text;
 	size_t len = strlen(digits);
 
-	if (!len || len > 19 || strspn(digits, "0123456789") != len)
+	if (!len || len > 19 || strspn(digits, "0123456789") != len || dash == text)
 		return false;
 	s->after = strtoull(digits, NULL, 10);
 	if (!dash)

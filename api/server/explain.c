@@ -6,7 +6,8 @@
 #include "api/server/resources.h"
 #include "base/hex.h"
 
-static void read_port(const struct api_request *req, const char *pointer, bool required,
+/* True if it was given, and is one. */
+static bool read_port(const struct api_request *req, const char *pointer, bool required,
 		      uint16_t *out, struct field_errors *errors)
 {
 	const char *text = request_query(req, pointer + 1);
@@ -15,7 +16,7 @@ static void read_port(const struct api_request *req, const char *pointer, bool r
 	if (!text) {
 		if (required)
 			field_errors_add(errors, pointer, "required", "it must be given");
-		return;
+		return false;
 	}
 	size_t len = strlen(text);
 	unsigned long n = len && len <= 5 && strspn(text, "0123456789") == len
@@ -25,6 +26,22 @@ static void read_port(const struct api_request *req, const char *pointer, bool r
 		field_errors_add(errors, pointer, "out_of_range", "0 to 65535");
 	else
 		*out = (uint16_t)n;
+	return n <= UINT16_MAX;
+}
+
+/* Of a VIP of one port it is that, whether given or not. */
+static void read_dport(const struct api_request *req, const struct vip_conf *vip, uint16_t *out,
+		       struct field_errors *errors)
+{
+	const struct vip_match *m = &vip->match;
+	bool required = m->port_end || (!m->port && vip->affinity == AFFINITY_FLOW);
+	uint16_t last = m->port_end ? m->port_end : m->port;
+
+	if (!read_port(req, "?dport", required, out, errors))
+		return;
+	if (m->port && (*out < m->port || *out > last))
+		field_errors_add(errors, "?dport", "out_of_range", "%u to %u, the VIP's", m->port,
+				 last);
 }
 
 /* A connection ID decides about datagrams of a VIP that routes by it. */
@@ -69,14 +86,9 @@ static void check_against_vip(const struct api_request *req, const struct vip_co
 {
 	const char *protocol = request_query(req, "protocol");
 	const struct vip_match *m = &vip->match;
-	bool flow = vip->affinity == AFFINITY_FLOW, several = !m->port || m->port_end;
 
-	read_port(req, "?sport", flow, &q->sport, errors);
-	read_port(req, "?dport", several && (flow || m->port_end), &q->dport, errors);
-	if (m->port_end && request_query(req, "dport") &&
-	    (q->dport < m->port || q->dport > m->port_end))
-		field_errors_add(errors, "?dport", "out_of_range", "%u to %u, the VIP's", m->port,
-				 m->port_end);
+	read_port(req, "?sport", vip->affinity == AFFINITY_FLOW, &q->sport, errors);
+	read_dport(req, vip, &q->dport, errors);
 	read_dst(req, m, q, errors);
 	if (ip_addr_is_v4(&q->src) != ip_addr_is_v4(&m->address))
 		field_errors_add(errors, "?src", "bad_value",

@@ -13,7 +13,7 @@
 /** True if a body is announced. Thread: the connection's. */
 MUST_CHECK bool head_has_body(struct MHD_Connection *c);
 
-/** True if the body may come (target NULL: it was too long); else the answer is set (400, 413, 414), after which the library closes the
- *  connection. Thread: the connection's. */
-MUST_CHECK bool head_accept(struct MHD_Connection *c, const char *target,
+/** True if the body may come (target NULL: it was too long; version: "HTTP/1.1" or so); else the answer is set (400, 413, 414), after
+ *  which the library closes the connection. Thread: the connection's. */
+MUST_CHECK bool head_accept(struct MHD_Connection *c, const char *target, const char *version,
 			    struct api_response *resp);

@@ -182,9 +182,10 @@ static void refuse_early(struct http_listener *l, struct MHD_Connection *c, cons
 
 /* The head has come. True if the body may. */
 static bool take_head(struct http_listener *l, struct MHD_Connection *c, const char *method,
-		      struct incoming *in)
+		      const char *version, struct incoming *in)
 {
-	in->refused = !head_accept(c, in->target_too_long ? NULL : in->target, &in->refusal);
+	in->refused =
+		!head_accept(c, in->target_too_long ? NULL : in->target, version, &in->refusal);
 	if (in->refused)
 		return false;
 	if (head_has_body(c))
@@ -237,12 +238,11 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *c, const cha
 	struct incoming *in = *context;
 
 	(void)url;
-	(void)version;
 	if (!in || !(in->target || in->target_too_long))
 		return MHD_NO;
 	if (!in->seen) {
 		in->seen = true;
-		return take_head(l, c, method, in) ? MHD_YES : send_refusal(l, c, in);
+		return take_head(l, c, method, version, in) ? MHD_YES : send_refusal(l, c, in);
 	}
 	if (*n_data) {
 		bool go_on = incoming_append(in, data, *n_data);
@@ -359,7 +359,7 @@ static struct MHD_Daemon *start_daemon(struct http_listener *l)
 	return MHD_start_daemon(
 		flags, 0, NULL, NULL, on_request, l, MHD_OPTION_EXTERNAL_LOGGER, log_library, NULL,
 		MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS_MAX, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-		(size_t)HEAD_MAX, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_URI_LOG_CALLBACK,
+		(size_t)HEAD_MAX, MHD_OPTION_STRICT_FOR_CLIENT, 0, MHD_OPTION_URI_LOG_CALLBACK,
 		on_request_line, l, MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes, NULL,
 		MHD_OPTION_NOTIFY_COMPLETED, on_completed, l, MHD_OPTION_NOTIFY_CONNECTION,
 		on_connection, l, MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, MHD_OPTION_ARRAY,

@@ -43,10 +43,14 @@ void precondition_refuse(const char *current, struct api_response *resp)
 	}
 }
 
-bool precondition_not_modified(const struct api_request *req, const char *current,
-			       struct api_response *resp)
+bool precondition_settles(const struct api_request *req, const char *current,
+			  struct api_response *resp)
 {
 	snprintf(resp->etag, sizeof(resp->etag), "%s", current);
+	if (req->if_match && !etag_list_has(req->if_match, current, false)) {
+		precondition_refuse(current, resp);
+		return true;
+	}
 	if (!req->if_none_match || !etag_list_has(req->if_none_match, current, true))
 		return false;
 	resp->status = 304;

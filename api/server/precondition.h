@@ -16,6 +16,7 @@ bool precondition_holds(const struct api_request *req, const char *current);
 /** 412: what is there now has this tag ("" = nothing is). */
 void precondition_refuse(const char *current, struct api_response *resp);
 
-/** For a GET: give the answer its tag; true if the client has it already (304 is set). */
-bool precondition_not_modified(const struct api_request *req, const char *current,
+/** For a GET: give the answer its tag; true if that settles it: the client has it already (304), or it is
+ *  not what the client wants (412). */
+bool precondition_settles(const struct api_request *req, const char *current,
 			       struct api_response *resp);

@@ -26,7 +26,7 @@ void vips_list(struct api_request *req, struct api_response *resp)
 	char next[ID_LEN];
 
 	if (!select_vips(req, vips, &n, next, resp) ||
-	    (tag_list(vips, n, tag) && precondition_not_modified(req, tag, resp))) {
+	    (tag_list(vips, n, tag) && precondition_settles(req, tag, resp))) {
 		b->free_vips(vips, n_all);
 		return;
 	}
@@ -50,7 +50,7 @@ void vip_get(struct api_request *req, struct api_response *resp)
 	struct vip_info *vips = b->read_vips(b->ctx, req->path_args[0], false, &n);
 
 	if (n && !(etag_of_vip(&vips->conf, vips->deleting, tag) &&
-		   precondition_not_modified(req, tag, resp)))
+		   precondition_settles(req, tag, resp)))
 		response_json(resp, 200, codec_print_vip(&vips[0]));
 	else if (!n)
 		problem_set(resp, 404, "no VIP has the id '%s'", req->path_args[0]);

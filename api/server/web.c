@@ -205,7 +205,7 @@ bool web_answer(const struct web *w, const struct api_request *req, struct api_r
 	if (!precondition_accept(req, resp))
 		return true;
 	resp->page = true;
-	if (precondition_not_modified(req, f->tag, resp))
+	if (precondition_settles(req, f->tag, resp))
 		return true;
 	char *copy = malloc(f->len + 1);
 	if (!copy) {

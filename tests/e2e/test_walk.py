@@ -28,6 +28,8 @@ QUERY = {**WORLD, "address": VIP4, "src": CLIENT4, "dst": VIP4, "client": CLIENT
          "author": "uid:0", "cid": "072a0700112233", "since": "2026-01-01T00:00:00Z"}
 # Operations whose query needs more than the parameters that are required.
 ALSO = {"explain": {"vip": "other", "sport": 40000}, "trace": {"packets": 1, "seconds": 1}}
+# Parameters of which a VIP allows less than their schema does.
+ONLY = {("explain", "dport"): [81]}
 STREAM, TRACE = "watchEvents", "trace"
 PCAPNG = b"\x0a\x0d\x0d\x0a"
 WRONG_ETAG = f'"{"0" * 32}"'
@@ -60,7 +62,7 @@ class Operation:
         yield base
         for p in self.parameters:
             if p["in"] == "query" and p["name"] not in ("dry_run", "cursor"):
-                for value in values(p["name"], p["schema"]):
+                for value in ONLY.get((self.id, p["name"])) or values(p["name"], p["schema"]):
                     yield base | {p["name"]: value}
 
     def url(self, ids, query):
@@ -338,7 +340,8 @@ def test_preconditions(lab):
                 answer = refuse(lab, name, 412, headers={"If-Match": WRONG_ETAG})
                 tag = answer.json["etag"]
                 assert tag == answer.headers["ETag"] != WRONG_ETAG, answer
-                go(lab, name, 200, query={"dry_run": "true"}, headers={"If-Match": tag})
+                query = {} if op.method == "GET" else {"dry_run": "true"}
+                go(lab, name, 200, query=query, headers={"If-Match": tag})
             if op.parameter("If-None-Match", "header") and op.method == "PUT":
                 refuse(lab, name, 412, headers={"If-None-Match": "*"})
 

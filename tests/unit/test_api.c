@@ -152,6 +152,7 @@ static const struct {
 	{"GET", "/v1/explain?vip=web&src=10.9.0.1&sport=", "", NULL, 400, "65535"},
 	{"GET", "/v1/explain?vip=web&src=10.9.0.1&sport=9&protocol=udp", "", NULL, 400, "tcp or"},
 	{"GET", "/v1/explain?vip=web&src=10.9.0.1&sport=9&dport=x", "", NULL, 400, "dport"},
+	{"GET", "/v1/explain?vip=web&src=10.9.0.1&sport=9&dport=81", "", NULL, 400, "80 to 80"},
 	{"GET", "/v1/explain?vip=web&src=10.9.0.1&sport=9&cid=00ff", "", NULL, 400, "server-id"},
 	{"GET", "/v1/explain?vip=web&src=10.9.0.1&sport=9&cid=00f", "", NULL, 400, "hexadecimal"},
 	{"GET", "/v1/explain?vip=web&src=10.9.0.1&sport=9&cid=", "", NULL, 400, "hexadecimal"},
@@ -246,10 +247,10 @@ START_TEST(requests_reach_control_as_they_are)
 	ck_assert_str_eq(r->dip, "b2");
 	ck_assert(!r->force && !r->override_hold);
 
-	ask("GET", "/v1/explain?vip=web&src=10.9.0.1&sport=9&dport=8&protocol=tcp", "", NULL, &a);
+	ask("GET", "/v1/explain?vip=web&src=10.9.0.1&sport=9&dport=80&protocol=tcp", "", NULL, &a);
 	http_answer_free(&a);
 	ck_assert_uint_eq(api_fake.explained.sport, 9);
-	ck_assert_uint_eq(api_fake.explained.dport, 8);
+	ck_assert_uint_eq(api_fake.explained.dport, 80);
 	ck_assert_uint_eq(api_fake.explained.proto, IPPROTO_TCP);
 	ck_assert_uint_eq(api_fake.explained.cid_len, 0);
 }

@@ -315,6 +315,7 @@ START_TEST(what_cannot_be_is_refused)
 	expect_refused("?since=" BOOT "-6", "", 400); /* has not happened */
 	expect_refused("?since=" BOOT "-", "", 400);
 	expect_refused("?since=" BOOT "--1", "", 400);
+	expect_refused("?since=-1", "", 400);
 	expect_refused("?since=" BOOT "-99999999999999999999", "", 400);
 	expect_refused("", "Last-Event-ID: now\r\n", 400);
 	expect_refused("", "Last-Event-ID: 0\r\nLast-Event-ID: 0\r\n", 400);
