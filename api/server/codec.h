@@ -24,6 +24,9 @@ MUST_CHECK json_t *codec_print_dip(const struct dip_info *d);
 /** Only what can be written, and the id: the canonical form, always the same text for the same state. */
 MUST_CHECK json_t *codec_print_vip_conf(const struct vip_conf *c);
 MUST_CHECK json_t *codec_print_dip_conf(const struct dip_conf *c);
+/** The same of a DIP as text, without blanks. Returns its length. (codec_text.c) */
+#define CODEC_DIP_TEXT 512
+size_t codec_text_dip_conf(const struct dip_conf *c, char out[CODEC_DIP_TEXT]);
 MUST_CHECK json_t *codec_print_dip_health(const struct dip_health_info *h);
 MUST_CHECK json_t *codec_print_health_event(const struct health_event *e);
 MUST_CHECK json_t *codec_print_change(const struct change_info *c);

@@ -9,18 +9,14 @@
 
 /* What is hashed of a resource is its canonical JSON, so that a new member needs nothing here; kind
  * and state set apart what would else read the same. */
-static void add(struct etag *e, const char *kind, json_t *body, bool deleting)
+static void add(struct etag *e, const char *kind, const char *text, bool deleting)
 {
-	char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
-
-	json_decref(body);
 	e->failed |= !text;
 	if (!e->failed) {
 		e->failed |= gnutls_hash(e->hash, kind, strlen(kind)) < 0;
 		e->failed |= gnutls_hash(e->hash, text, strlen(text)) < 0;
 		e->failed |= gnutls_hash(e->hash, deleting ? "-\n" : "+\n", 2) < 0;
 	}
-	free(text);
 }
 
 void etag_begin(struct etag *e)
@@ -32,12 +28,20 @@ void etag_begin(struct etag *e)
 
 void etag_add_vip(struct etag *e, const struct vip_conf *c, bool deleting)
 {
-	add(e, "vip", codec_print_vip_conf(c), deleting);
+	json_t *body = codec_print_vip_conf(c);
+	char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
+
+	json_decref(body);
+	add(e, "vip", text, deleting);
+	free(text);
 }
 
 void etag_add_dip(struct etag *e, const struct dip_conf *c, bool deleting)
 {
-	add(e, "dip", codec_print_dip_conf(c), deleting);
+	char text[CODEC_DIP_TEXT];
+
+	codec_text_dip_conf(c, text);
+	add(e, "dip", text, deleting);
 }
 
 void etag_add_bytes(struct etag *e, const void *data, size_t n)

@@ -28,8 +28,9 @@ static void append(struct scribe *s, const char *text)
 	s->len += n;
 }
 
-static void append_body(struct scribe *s, const char *name, json_t *body)
+static void append_vip(struct scribe *s, const char *name, const struct vip_conf *c)
 {
+	json_t *body = c ? codec_print_vip_conf(c) : json_null();
 	char *text = body ? json_dumps(body, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
 
 	json_decref(body);
@@ -38,14 +39,14 @@ static void append_body(struct scribe *s, const char *name, json_t *body)
 	free(text);
 }
 
-static json_t *vip_body(const struct vip_conf *c)
+static void append_dip(struct scribe *s, const char *name, const struct dip_conf *c)
 {
-	return c ? codec_print_vip_conf(c) : json_null();
-}
+	char text[CODEC_DIP_TEXT] = "null";
 
-static json_t *dip_body(const struct dip_conf *c)
-{
-	return c ? codec_print_dip_conf(c) : json_null();
+	if (c)
+		codec_text_dip_conf(c, text);
+	append(s, name);
+	append(s, text);
 }
 
 void scribe_free(struct scribe *s)
@@ -69,11 +70,11 @@ void scribe_edited(struct scribe *s, const struct control_seen *seen)
 	if (seen->dip) {
 		append(s, "/dips/");
 		append(s, seen->dip);
-		append_body(s, "\",\"before\":", dip_body(seen->dip_before));
-		append_body(s, ",\"after\":", dip_body(seen->dip_after));
+		append_dip(s, "\",\"before\":", seen->dip_before);
+		append_dip(s, ",\"after\":", seen->dip_after);
 	} else {
-		append_body(s, "\",\"before\":", vip_body(seen->vip_before));
-		append_body(s, ",\"after\":", vip_body(seen->vip_after));
+		append_vip(s, "\",\"before\":", seen->vip_before);
+		append_vip(s, ",\"after\":", seen->vip_after);
 	}
 	append(s, seen->draining ? ",\"draining\":true}" : "}");
 }

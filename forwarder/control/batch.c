@@ -118,6 +118,7 @@ static void batch_vip_undo(struct control *c, struct batch_vip *b)
 	free(b->added);
 	free(b->gone);
 	free(b->taken);
+	end_set_free(&b->addresses);
 }
 
 typedef bool (*entry_fn)(const struct batch_vip *e);
@@ -183,5 +184,6 @@ void batch_destroy(struct control *c, struct batch *b)
 		batch_vip_undo(c, &b->vips[i]);
 	free(b->vips);
 	free(b->log);
+	end_set_free(&b->back_ends);
 	*b = (struct batch){.dry = false};
 }

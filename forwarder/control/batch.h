@@ -2,6 +2,7 @@
  * control's own files; everything here belongs to the control thread. */
 #pragma once
 
+#include "control/end_set.h"
 #include "control/vips.h"
 
 /** A DIP that leaves with a batch. */
@@ -30,6 +31,8 @@ struct batch_vip {
 	uint64_t n_moved;
 	uint64_t build_us;
 	uint32_t dcodes_moved;
+	bool addresses_known; /* those of the next version are in the set */
+	struct end_set addresses;
 };
 
 /** Changes that are planned, committed and published together. */
@@ -40,6 +43,8 @@ struct batch {
 	struct batch_vip *vips;
 	unsigned n_log;
 	struct persist_log_entry *log; /* of the requests that are in it */
+	unsigned n_back_searches;      /* after the first one those of all ways back are in the set */
+	struct end_set back_ends;
 };
 
 /* plan.c */

@@ -30,13 +30,34 @@ static bool has_address(const struct vip_version *v, const struct ip_addr *a, co
 	return false;
 }
 
+/* Of the DIPs of a version that is being edited, one after the other: is this one's address new?
+ * From then on it counts as used. */
+static bool is_new_address(struct batch_vip *e, const struct ip_addr *a)
+{
+	struct end_key key = {.kind = END_ADDRESS};
+
+	for (unsigned i = 0; i < e->next->n_dips && !e->addresses_known; i++) {
+		key.address = e->next->dips[i].conf.address;
+		end_set_add(&e->addresses, &key);
+	}
+	e->addresses_known = true;
+	key.address = *a;
+	if (end_set_may_have(&e->addresses, &key))
+		return false;
+	end_set_add(&e->addresses, &key);
+	return true;
+}
+
 /* One that drains may have lent its address to another: it comes back only without that one. */
-static bool address_is_taken(struct change *x, const struct vip_version *v,
+static bool address_is_taken(struct change *x, const struct vip_runtime *v,
 			     const struct dip_conf *conf)
 {
+	struct batch_vip *e = batch_entry(x->b, v);
 	const char *other;
 
-	if (!has_address(v, &conf->address, &other))
+	if (e && is_new_address(e, &conf->address))
+		return false;
+	if (!has_address(batch_version_of(x->b, v), &conf->address, &other))
 		return false;
 	field_errors_add(&x->r->errors, "/address", "duplicate",
 			 "DIP \"%s\" of this VIP has this address", other);
@@ -44,15 +65,16 @@ static bool address_is_taken(struct change *x, const struct vip_version *v,
 	return true;
 }
 
-static bool may_create(struct change *x, const struct vip_version *v, const struct dip_conf *conf)
+static bool may_create(struct change *x, const struct vip_runtime *rt, const struct dip_conf *conf)
 {
+	const struct vip_version *v = batch_version_of(x->b, rt);
 	struct field_errors *errors = &x->r->errors;
 
 	if (dip_edit_complete(x->e->dip_edit, errors))
 		dip_conf_validate(conf, &v->conf, errors);
 	if (edit_is_faulty(x)) {
 		edit_refuse(x, CONTROL_INVALID, "the DIP is not valid");
-	} else if (address_is_taken(x, v, conf) || quic_ids_clash(x, v, conf) ||
+	} else if (address_is_taken(x, rt, conf) || quic_ids_clash(x, v, conf) ||
 		   ways_back_collide(x, &v->conf, conf)) {
 		return false;
 	} else if (v->n_dips >= DIPS_PER_VIP_MAX && !edit_is_one_of_several(x)) {
@@ -73,7 +95,7 @@ static void dip_create(struct change *x, struct vip_runtime *v)
 	dip_conf_defaults(&d.conf);
 	dip_conf_apply(&d.conf, x->e->dip_edit, true);
 	snprintf(d.conf.id, sizeof(d.conf.id), "%s", x->e->dip);
-	if (!may_create(x, batch_version_of(x->b, v), &d.conf))
+	if (!may_create(x, v, &d.conf))
 		return;
 	struct batch_vip *e = batch_get(x->b, v);
 	d.uid = c->next_dip_uid;
@@ -113,7 +135,7 @@ static void dip_edit(struct change *x, struct vip_runtime *v)
 			    "a member that cannot change after creation differs");
 		return;
 	}
-	if (replace && drained && address_is_taken(x, version, &conf))
+	if (replace && drained && address_is_taken(x, v, &conf))
 		return;
 	if (quic_ids_clash(x, version, &conf))
 		return;

@@ -116,25 +116,23 @@ static void add_dips(struct control *c, const struct vip_version *v, void *arg)
 		add_dip(c, arg, v, &v->dips[i]);
 }
 
-static bool lingers(const struct ways_back *w, const struct back_key *key)
+static void add_uncounted(struct back_table *t, const struct back_way *w)
 {
-	for (unsigned i = 0; i < w->n_lingering; i++)
-		if (memcmp(&w->lingering[i].key, key, sizeof(*key)) == 0)
-			return true;
-	return false;
+	struct back_way way = *w;
+
+	way.counter = BACK_UNCOUNTED;
+	if (back_table_add(t, &way))
+		return; /* another has it now */
 }
 
-/* What was there and is no DIP's any more. */
+/* What was there and is no DIP's any more: since now, or for less than LINGER_MS. */
 static void add_lingering(const struct ways_back *w, struct back_table *t)
 {
-	for (uint32_t i = 0; i <= w->table->mask; i++) {
-		struct back_way way = w->table->ways[i];
-		if (!way.key.proto || (way.counter == BACK_UNCOUNTED && !lingers(w, &way.key)))
-			continue;
-		way.counter = BACK_UNCOUNTED;
-		if (back_table_add(t, &way))
-			continue; /* another has it now */
-	}
+	for (uint32_t i = 0; i <= w->table->mask; i++)
+		if (w->table->ways[i].key.proto && w->table->ways[i].counter != BACK_UNCOUNTED)
+			add_uncounted(t, &w->table->ways[i]);
+	for (unsigned i = 0; i < w->n_lingering; i++)
+		add_uncounted(t, back_table_get(w->table, &w->lingering[i].key));
 }
 
 int ways_back_plan(struct control *c, const struct batch *b, struct back_table **out)
@@ -320,12 +318,70 @@ static void search_vip(struct control *c, const struct vip_version *v, void *arg
 		}
 }
 
+static struct end_key end_of(const struct vip_conf *v, const struct dip_conf *d, uint8_t proto)
+{
+	return (struct end_key){.kind = END_EXACT,
+				.address = d->address,
+				.port = dip_conf_port(d, v),
+				.proto = proto};
+}
+
+static void add_ends(struct end_set *s, const struct vip_conf *v, const struct dip_conf *d)
+{
+	for (size_t i = 0; i < ARRAY_LEN(protocols); i++) {
+		struct end_key key = end_of(v, d, protocols[i]);
+		if (!takes(v, protocols[i]))
+			continue;
+		end_set_add(s, &key);
+		key.kind = END_ADDRESS;
+		key.port = 0;
+		end_set_add(s, &key);
+	}
+}
+
+static void add_ends_of_vip(struct control *c, const struct vip_version *v, void *arg)
+{
+	(void)c;
+	for (unsigned i = 0; i < v->n_dips; i++)
+		add_ends(arg, &v->conf, &v->dips[i].conf);
+}
+
+static bool may_overlap(const struct end_set *s, const struct vip_conf *v, const struct dip_conf *d)
+{
+	for (size_t i = 0; i < ARRAY_LEN(protocols); i++) {
+		struct end_key key = end_of(v, d, protocols[i]);
+		if (!takes(v, protocols[i]))
+			continue;
+		if (!key.port)
+			key.kind = END_ADDRESS;
+		if (end_set_may_have(s, &key))
+			return true;
+		key.port = 0;
+		if (end_set_may_have(s, &key))
+			return true;
+	}
+	return false;
+}
+
+/* The first search of a batch looks at all ends; those after it, of which there may be a hundred
+ * thousand, at the set. What was searched for may be used from then on. */
+static bool is_free_end(struct change *x, const struct vip_conf *vip, const struct dip_conf *dip)
+{
+	struct end_set *ends = &x->b->back_ends;
+
+	if (x->b->n_back_searches++ == 1)
+		for_each_after(x->c, x->b, add_ends_of_vip, ends);
+	bool is_free = x->b->n_back_searches > 1 && !may_overlap(ends, vip, dip);
+	add_ends(ends, vip, dip);
+	return is_free;
+}
+
 bool ways_back_collide(struct change *x, const struct vip_conf *vip, const struct dip_conf *dip)
 {
 	struct search s = {.vip = vip, .dip = dip};
 	char a[IP_ADDR_STRLEN];
 
-	if (vip->mode != VIP_NAT)
+	if (vip->mode != VIP_NAT || is_free_end(x, vip, dip))
 		return false;
 	for_each_after(x->c, x->b, search_vip, &s);
 	if (!s.other)
