@@ -75,6 +75,8 @@ const struct ctl_command ctl_commands[] = {
 	 ctl_token_create},
 	{"token", "delete", "TOKEN", "", "Withdraw a token.", NULL, ctl_token_delete},
 
+	{"", "apply", "", "FILE PRUNE DRY_RUN IF_MATCH OVERRIDE_HOLD",
+	 "The same as \"config apply\".", NULL, ctl_config_apply},
 	{"", "status", "", "", "What is in use, and what is wrong now.", NULL, ctl_status},
 	{"", "counters", "", "", "Traffic, and every drop under its reason.", NULL, ctl_counters},
 	{"", "consistency", "", "", "The flows that are known, and that none of them has moved.",

@@ -183,6 +183,7 @@ def test_config(lab):
     # Applied twice, and as it is, it changes nothing.
     assert ctl(lab, f"config apply -f {file}") == "nothing to change\n"
     assert ctl(lab, f"config apply -f {file} --dry-run") == "nothing would change\n"
+    assert ctl(lab, f"apply -f {file} --dry-run") == "nothing would change\n"
     config = json.loads(file.read_text())
     web = config["vips"][0]
     web["closing_pin_s"] = 33

@@ -3,6 +3,7 @@
 #include <check.h>
 #include <stdlib.h>
 
+#include "api/server/codec.h"
 #include "api/server/etag.h"
 #include "tests/unit/prng.h"
 
@@ -123,6 +124,45 @@ START_TEST(tags_differ_exactly_with_the_desired_state)
 }
 END_TEST
 
+static void expect_same_text(const struct dip_conf *c)
+{
+	char text[CODEC_DIP_TEXT];
+	json_t *body = codec_print_dip_conf(c);
+	char *dumped = json_dumps(body, JSON_COMPACT);
+	size_t n = codec_text_dip_conf(c, text);
+
+	if (strcmp(text, dumped) != 0 || n != strlen(dumped))
+		ck_abort_msg("%s is not %s", text, dumped);
+	free(dumped);
+	json_decref(body);
+}
+
+/* The text that is written without a tree is what comes of the tree. */
+START_TEST(texts_of_dips_are_those_of_trees)
+{
+	struct prng rng = prng_new("texts");
+	struct dip_conf longest = {.port = UINT16_MAX,
+				   .weight = WEIGHT_MAX,
+				   .has_mac = true,
+				   .server_id_len = SERVER_ID_MAX,
+				   .admin_state = ADMIN_DOWN};
+
+	memset(longest.id, 'a', sizeof(longest.id) - 1);
+	memset(&longest.address, 0xfe, sizeof(longest.address));
+	expect_same_text(&longest);
+	for (unsigned i = 0; i < 5000; i++) {
+		struct dip_conf d = b1();
+		for (unsigned k = 0; k < 4; k++)
+			shake_dip(&d, &rng);
+		for (unsigned k = 0; k < 16 && i & 1; k++)
+			d.address.b[k] = (uint8_t)(prng_below(&rng, 2) * prng_below(&rng, 256));
+		d.port = prng_below(&rng, 2) * prng_below(&rng, UINT16_MAX + 1);
+		d.weight = prng_below(&rng, WEIGHT_MAX + 1) >> prng_below(&rng, 16);
+		expect_same_text(&d);
+	}
+}
+END_TEST
+
 /* What a client keeps must still match after a restart: these are those of another process, and
  * change only with the members that a VIP or DIP has. */
 START_TEST(tags_are_the_same_in_every_process)
@@ -210,6 +250,7 @@ int main(void)
 
 	tcase_set_timeout(t, 60);
 	tcase_add_test(t, tags_differ_exactly_with_the_desired_state);
+	tcase_add_test(t, texts_of_dips_are_those_of_trees);
 	tcase_add_test(t, tags_are_the_same_in_every_process);
 	tcase_add_test(t, tags_of_lists_tell_order_and_kind);
 	tcase_add_test(t, lists_in_headers);
