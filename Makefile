@@ -45,7 +45,7 @@ SIM_SRC := $(wildcard forwarder/base/*.c forwarder/lookup/*.c forwarder/packet/*
 	tests/unit/mem_store.c tests/unit/persist_equal.c tests/unit/world.c
 SIM_WRAP := malloc calloc realloc free aligned_alloc posix_memalign eventfd close
 SIM := $(patsubst %,$(BUILD)/sim/%,$(SIM_PROGRAMS))
-MAIN_SRC := $(wildcard forwarder/main.c forwarder/actions.c)
+MAIN_SRC := $(wildcard forwarder/*.c)
 BPF_SRC := $(wildcard forwarder/io/*.bpf.c)
 TEST_BPF_SRC := $(wildcard tests/e2e/*.bpf.c tests/bench/*.bpf.c)
 

@@ -15,10 +15,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "access.h"
 #include "actions.h"
-#include "api/server/auth.h"
 #include "api/server/http.h"
-#include "api/server/tls.h"
 #include "api/server/traffic_history.h"
 #include "api/server/web.h"
 #include "base/clock.h"
@@ -28,10 +27,10 @@
 #include "control/health_engine.h"
 #include "control/own_addresses.h"
 #include "control/preflight.h"
+#include "control/supervisor.h"
 #include "control/watch.h"
 #include "io/netdev.h"
 #include "io/xdp_probe.h"
-#include "schema/store_tokens.h"
 
 #define TICK_MS 1000u
 
@@ -58,7 +57,10 @@ struct daemon {
 	struct control *control;
 	struct health_engine *health;
 	bool control_runs;
+	struct supervisor *supervisor;
 	struct watch *watch;
+	unsigned n_queues;
+	struct xsk_queue *queues; /* as they were at the start */
 	unsigned n_workers;
 	struct worker *workers[STATE_WORKERS_MAX];
 	int cpus[STATE_WORKERS_MAX];
@@ -116,32 +118,10 @@ static int open_listeners(struct daemon *d, struct error *err)
 	return rc ? rc : http_open(&c, &d->http, err);
 }
 
-static int put_token(void *ctx, const struct store_token *t, struct error *err)
+/* Refuses listeners by which anybody could ask. */
+static int open_access(struct daemon *d, struct error *err)
 {
-	return store_put_token(ctx, t, err);
-}
-
-static int remove_token(void *ctx, const char *id, struct error *err)
-{
-	return store_delete_token(ctx, id, err);
-}
-
-/* Who may ask; refuses listeners where that would be anybody. */
-static int open_auth(struct daemon *d, struct error *err)
-{
-	struct auth_config c = {.store = {d->store, put_token, remove_token},
-				.token_file = d->options->token_file};
-	struct store_token *tokens = calloc(STORE_TOKENS_MAX, sizeof(*tokens));
-	int rc = -ENOMEM;
-
-	if (tokens)
-		rc = store_load_tokens(d->store, tokens, &c.n_tokens, err);
-	else
-		error_set(err, rc, "no memory");
-	c.tokens = tokens;
-	if (!rc)
-		rc = auth_new(&c, &d->api.auth, err);
-	free(tokens);
+	int rc = access_open(d->options, d->store, &d->api.auth, err);
 
 	d->api.n_cors_origins = d->options->n_cors_origins;
 	d->api.cors_origins = d->options->cors_origins;
@@ -152,7 +132,7 @@ static int open_database(struct daemon *d, struct persist_state *boot, struct er
 {
 	int rc = action_open_store(d->options, &d->store, err);
 	if (!rc)
-		rc = open_auth(d, err);
+		rc = open_access(d, err);
 	return rc ? rc : store_load(d->store, boot, err);
 }
 
@@ -283,19 +263,13 @@ static int open_events(struct daemon *d, const sigset_t *ends, struct error *err
 	return d->link_events < 0 ? d->link_events : 0;
 }
 
-/* From now on somebody else may take steer off again. */
+/* From now on somebody else may take steer off again, or an interface away. */
 static int make_watch(struct daemon *d, struct error *err)
 {
-	struct watch_iface watched[IFACES_MAX] = {0};
-	const struct xsk_iface *ifaces;
-	unsigned n = xsk_ifaces(d->xsk, &ifaces);
-
-	for (unsigned i = 0; i < n; i++) {
-		memcpy(watched[i].name, ifaces[i].name, sizeof(watched[i].name));
-		watched[i].ifindex = ifaces[i].ifindex;
-		watched[i].program_id = xsk_program_id(d->xsk, i);
-	}
-	int rc = watch_new(watched, n, d->control, &d->watch);
+	d->n_queues = xsk_copy_queues(d->xsk, &d->queues);
+	int rc = d->queues ? supervisor_new(d->xsk, d->control, &d->supervisor) : -ENOMEM;
+	if (!rc)
+		rc = watch_new(d->supervisor, d->control, &d->watch);
 	return rc ? error_set(err, rc, "no memory") : 0;
 }
 
@@ -320,6 +294,7 @@ static int run_threads(struct daemon *d, struct error *err)
 				    .workers = d->workers,
 				    .n_workers = d->n_workers,
 				    .xsk = d->xsk,
+				    .supervisor = d->supervisor,
 				    .watch = d->watch,
 				    .history = store_history(d->store),
 				    .machine = &d->machine};
@@ -329,15 +304,14 @@ static int run_threads(struct daemon *d, struct error *err)
 	b->info.umem_memory = xsk_umem_memory(d->xsk);
 	b->info.n_workers = d->n_workers;
 	b->info.cpus = d->cpus;
-	b->info.n_queues = xsk_queues(d->xsk, &b->info.queues);
 	d->machine = (struct preflight){.n_ifaces = d->options->n_ifaces,
 					.ifaces = d->options->ifaces,
 					.database = d->options->database,
 					.state_dir = d->options->state_dir,
 					.n_workers = d->n_workers,
 					.n_flows = d->options->n_flows,
-					.n_queues = b->info.n_queues,
-					.queues = b->info.queues};
+					.n_queues = d->n_queues,
+					.queues = d->queues};
 	d->api.started_ms = clock_now_ms();
 	d->api.traffic = traffic_history_new();
 	if (!d->api.traffic)
@@ -363,6 +337,7 @@ static void stop(struct daemon *d)
 		if (d->workers[i] && d->workers[i]->started)
 			worker_stop(d->workers[i]);
 	watch_free(d->watch);
+	supervisor_free(d->supervisor);
 	control_free(d->control);
 	if (d->neighbor)
 		neighbor_close(d->neighbor);
@@ -372,6 +347,7 @@ static void stop(struct daemon *d)
 	xsk_close(d->xsk);
 	auth_free(d->api.auth);
 	store_close(d->store);
+	free(d->queues);
 	if (d->link_events >= 0)
 		close(d->link_events);
 	if (d->signals >= 0)
@@ -391,10 +367,9 @@ static void log_ready(const struct daemon *d)
 {
 	const struct api_info *info = &d->api.backend.info;
 
-	for (unsigned i = 0; i < info->n_queues; i++)
-		log_info("concuryd", "%s: queue %u to worker %u, XDP mode %s",
-			 info->queues[i].iface, info->queues[i].queue, info->queues[i].worker,
-			 xdp_mode_name(info->queues[i].mode));
+	for (unsigned i = 0; i < d->n_queues; i++)
+		log_info("concuryd", "%s: queue %u to worker %u, XDP mode %s", d->queues[i].iface,
+			 d->queues[i].queue, d->queues[i].worker, xdp_mode_name(d->queues[i].mode));
 	log_info("concuryd", "huge pages: lookup %s, UMEM %s; room for %llu flows",
 		 hugemem_kind_name(info->lookup_memory), hugemem_kind_name(info->umem_memory),
 		 (unsigned long long)state_file_n_flows(d->state));
@@ -404,24 +379,6 @@ static void log_ready(const struct daemon *d)
 	log_info("concuryd", "version " CONCURY_VERSION ", workers: %u, ready", d->n_workers);
 }
 
-/* Each file by itself: one that is wrong does not keep a token from being withdrawn. */
-static void reload(const struct daemon *d)
-{
-	struct error err;
-	bool good = true;
-
-	if (auth_reload(d->api.auth, &err)) {
-		log_error("concuryd", "%s (what was read before stays)", err.message);
-		good = false;
-	}
-	if (d->tls && tls_reload(d->tls, &err)) {
-		log_error("concuryd", "%s (what was read before stays)", err.message);
-		good = false;
-	}
-	if (good)
-		log_info("concuryd", "SIGHUP: tokens and certificates are read again");
-}
-
 /* True if a signal has come that ends us. */
 static bool read_end(const struct daemon *d, struct signalfd_siginfo *end)
 {
@@ -429,7 +386,7 @@ static bool read_end(const struct daemon *d, struct signalfd_siginfo *end)
 		return false;
 	if (end->ssi_signo != SIGHUP)
 		return true;
-	reload(d);
+	access_reload(d->api.auth, d->tls);
 	return false;
 }
 
@@ -444,16 +401,15 @@ static int wait_for_end(struct daemon *d)
 
 	do {
 		netdev_drain_events(d->link_events);
-		xsk_follow_macs(d->xsk);
 		follow_addresses(d);
+		unsigned wait_ms = supervisor_tick(d->supervisor);
 		uint64_t now_ms = clock_now_ms();
 		if (now_ms >= tick_ms) {
 			watch_tick(d->watch);
 			traffic_history_tick(d->api.traffic, &d->api.backend);
 			tick_ms = now_ms + TICK_MS;
 		}
-		now_ms = clock_now_ms();
-		poll(fds, ARRAY_LEN(fds), now_ms < tick_ms ? (int)(tick_ms - now_ms) : 0);
+		poll(fds, ARRAY_LEN(fds), (int)wait_ms);
 	} while (!read_end(d, &end));
 	watch_tick(d->watch);
 	return (int)end.ssi_signo;

@@ -15,7 +15,7 @@ level() {
 	forwarder/control/*) echo 4 ;;
 	schema/*) echo 5 ;;
 	api/*) echo 6 ;;
-	forwarder/main.c | forwarder/actions.[ch]) echo 7 ;;
+	forwarder/main.c | forwarder/actions.[ch] | forwarder/access.[ch]) echo 7 ;;
 	*) echo "" ;;
 	esac
 }

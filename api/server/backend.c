@@ -172,6 +172,20 @@ static void live_read_health_history(void *ctx, const char *vip, const char *dip
 	control_read_health_history(l->control, vip, dip, out);
 }
 
+static unsigned live_read_interfaces(void *ctx, struct iface_status out[IFACES_MAX])
+{
+	struct api_live *l = ctx;
+
+	return supervisor_read(l->supervisor, out);
+}
+
+static unsigned live_copy_queues(void *ctx, struct xsk_queue **out)
+{
+	struct api_live *l = ctx;
+
+	return xsk_copy_queues(l->xsk, out);
+}
+
 static void live_read_warnings(void *ctx, struct warnings *out)
 {
 	struct api_live *l = ctx;
@@ -263,6 +277,8 @@ void api_backend_live(struct api_backend *b, struct api_live *live)
 	b->read_traffic = live_read_traffic;
 	b->override_health = live_override_health;
 	b->read_health_history = live_read_health_history;
+	b->read_interfaces = live_read_interfaces;
+	b->copy_queues = live_copy_queues;
 	b->read_warnings = live_read_warnings;
 	b->serving = live_serving;
 	b->look_at_machine = live_look_at_machine;

@@ -42,8 +42,6 @@ struct api_info {
 	enum hugemem_kind umem_memory;
 	unsigned n_workers;
 	const int *cpus; /* by worker; -1 = not pinned */
-	unsigned n_queues;
-	const struct xsk_queue *queues;
 };
 
 /** All functions may be called by several threads at once and may block for a moment (see
@@ -79,6 +77,9 @@ struct api_backend {
 	void (*read_health_history)(void *ctx, const char *vip, const char *dip,
 				    struct health_history *out);
 	/* control/watch.h */
+	unsigned (*read_interfaces)(void *ctx, struct iface_status out[IFACES_MAX]);
+	/* a copy, to be freed; NULL without memory */
+	unsigned (*copy_queues)(void *ctx, struct xsk_queue **out);
 	void (*read_warnings)(void *ctx, struct warnings *out);
 	bool (*serving)(void *ctx);
 	/* control/preflight.h */
@@ -100,6 +101,7 @@ struct api_live {
 	struct worker *const *workers;
 	unsigned n_workers;
 	struct xsk *xsk;
+	struct supervisor *supervisor;
 	struct watch *watch;
 	struct history *history;
 	const struct preflight *machine; /* as of the start; VIPs and DIPs are those of the moment */

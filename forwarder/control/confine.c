@@ -4,8 +4,12 @@
  * rights of the user alone, as CAP_DAC_OVERRIDE goes too.
  *
  * Niceness is inherited: main raises its own before, and threads on which packets wait are made
- * with it. Locked memory needs a limit instead of a capability from here on, so that is raised
- * where it may be. */
+ * with it.
+ *
+ * Packet memory is registered with the kernel anew when a worker's last interface comes back, and
+ * counts as locked then. The kernel takes either a limit or a capability for that. The limit needs
+ * no trust, so it is lifted here, or was by who started us (LimitMEMLOCK=); only where neither
+ * could be (a container without CAP_SYS_RESOURCE) CAP_IPC_LOCK stays. */
 #include "control/confine.h"
 
 #include <dirent.h>
@@ -29,7 +33,8 @@
 #define GONE_MS 2000 /* an ended thread's time to leave */
 #define LOOK_US 500
 
-static const cap_value_t kept[] = {CAP_NET_ADMIN, CAP_NET_RAW};
+static const cap_value_t kept[] = {CAP_NET_ADMIN, CAP_NET_RAW, CAP_IPC_LOCK};
+#define N_KEPT 2u /* where locked memory has no limit */
 
 static unsigned count_threads(void)
 {
@@ -69,29 +74,43 @@ static void raise_limit(__rlimit_resource_t resource, rlim_t wanted)
 		log_debug("concuryd", "limit %d stays: %s", (int)resource, strerror(errno));
 }
 
-static bool is_kept(cap_value_t cap)
+/* How many of the list are kept. */
+static unsigned count_kept(void)
 {
-	for (size_t i = 0; i < ARRAY_LEN(kept); i++)
+	struct rlimit limit;
+
+	raise_limit(RLIMIT_MEMLOCK, RLIM_INFINITY);
+	if (getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur == RLIM_INFINITY)
+		return N_KEPT;
+	log_info("concuryd",
+		 "keeping CAP_IPC_LOCK, as locked memory has a limit "
+		 "(LimitMEMLOCK=infinity in the unit, or ulimit -l unlimited, spares it)");
+	return ARRAY_LEN(kept);
+}
+
+static bool is_kept(cap_value_t cap, unsigned n_kept)
+{
+	for (size_t i = 0; i < n_kept; i++)
 		if (kept[i] == cap)
 			return true;
 	return false;
 }
 
 /* Without CAP_SETPCAP the bounding set stays: no program can be run that would gain by it. */
-static void drop_bounding_set(void)
+static void drop_bounding_set(unsigned n_kept)
 {
 	for (cap_value_t cap = 0; cap < cap_max_bits(); cap++)
-		if (!is_kept(cap) && cap_get_bound(cap) == 1 && cap_drop_bound(cap))
+		if (!is_kept(cap, n_kept) && cap_get_bound(cap) == 1 && cap_drop_bound(cap))
 			return;
 }
 
-static int drop_capabilities(void)
+static int drop_capabilities(unsigned n_kept)
 {
 	cap_t had = cap_get_proc();
 	cap_t have = cap_init();
 	int rc = had && have ? 0 : -ENOMEM;
 
-	for (size_t i = 0; !rc && i < ARRAY_LEN(kept); i++) {
+	for (size_t i = 0; !rc && i < n_kept; i++) {
 		cap_flag_value_t there = CAP_CLEAR;
 		if (cap_get_flag(had, kept[i], CAP_PERMITTED, &there) ||
 		    cap_set_flag(have, CAP_PERMITTED, 1, &kept[i], there) ||
@@ -111,9 +130,9 @@ int confine_enter(struct error *err)
 
 	if (!n || n > THREADS)
 		return error_set(err, -EBUSY, "cannot give up privileges: %u threads", n);
-	raise_limit(RLIMIT_MEMLOCK, RLIM_INFINITY);
-	drop_bounding_set();
-	int rc = drop_capabilities();
+	unsigned n_kept = count_kept();
+	drop_bounding_set(n_kept);
+	int rc = drop_capabilities(n_kept);
 	if (!rc && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
 		rc = -errno;
 	if (rc)

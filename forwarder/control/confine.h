@@ -4,8 +4,8 @@
 
 #include "base/error.h"
 
-/** Keep CAP_NET_ADMIN and CAP_NET_RAW (as far as they are there) and nothing else, gain nothing by running
- *  programs, and let the kernel refuse (EPERM) every system call that a forwarder has no use for; for the
+/** Keep CAP_NET_ADMIN and CAP_NET_RAW, and CAP_IPC_LOCK unless locked memory has no limit (as far as they are
+ *  there), and nothing else; gain nothing by running programs, and let the kernel refuse (EPERM) every system call that a forwarder has no use for; for the
  *  calling thread and all that it makes. Waits some seconds for joined threads to be gone. -EBUSY: there is
  *  another thread. -EIO: the kernel does not do it. Thread: main, when all that needs more is done and no other thread is there. */
 MUST_CHECK int confine_enter(struct error *err);

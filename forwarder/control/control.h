@@ -257,6 +257,13 @@ void control_explain(struct control *c, const struct explain_question *q, struct
 /** What happens in control, and what others add; ends with control_free. Thread: any. */
 struct events *control_events(struct control *c);
 
+/** Run fn while every worker stands still outside of its port, which it may change (io/port.h). fn must
+ *  be quick: nothing is forwarded meanwhile. Thread: any but control's. */
+void control_pause(struct control *c, void (*fn)(void *arg), void *arg);
+
+/** An interface (its place in control_config) has another index; 0: it is gone. Thread: any but control's. */
+void control_move_iface(struct control *c, unsigned iface, int ifindex);
+
 /** The published generation: at least that of every answer that was given. Thread: any. */
 uint64_t control_generation(struct control *c);
 

@@ -19,6 +19,7 @@
 	X(unresolved, 100, "the next hop of a DIP is not known any more")                          \
 	X(violation, 2, "a flow was found on another DIP than its own: must not be")               \
 	X(overload, 1, "flows could not be recorded, or were forgotten for want of room")          \
+	X(interface, 20, "a served interface went down, up or away, or was bound anew")            \
 	X(warning, 20, "something keeps the forwarder from serving, or no longer does")            \
 	X(audit, 2, "all known flows were compared with the snapshot")
 

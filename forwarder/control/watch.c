@@ -3,7 +3,6 @@
  * logged. */
 #include "control/watch.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -24,8 +23,9 @@ struct unresolved {
 };
 
 struct watch {
+	struct supervisor *supervisor;
 	unsigned n_ifaces;
-	struct watch_iface ifaces[IFACES_MAX];
+	struct iface_status ifaces[IFACES_MAX]; /* as at the last look */
 	struct control *control;
 	_Atomic bool serving;
 	pthread_mutex_t mutex; /* over the rest */
@@ -66,7 +66,7 @@ static void look_at_link(const struct netdev_link *link, struct warnings *out)
 }
 
 /* True if the interface has our program. */
-static bool look_at_program(const struct watch_iface *i, const char *name, struct warnings *out)
+static bool look_at_program(const struct iface_status *i, const char *name, struct warnings *out)
 {
 	struct xdp_probe x;
 	struct error err;
@@ -102,25 +102,24 @@ static bool look_at_program(const struct watch_iface *i, const char *name, struc
 
 static void look_at_iface(struct watch *w, unsigned k, struct warnings *out)
 {
-	const struct watch_iface *i = &w->ifaces[k];
+	const struct iface_status *i = &w->ifaces[k];
 	struct netdev_link link;
 
 	w->detached[k] = true;
-	if (netdev_read_link(i->ifindex, &link)) {
+	if (i->state == IFACE_GONE || !netdev_read_link(i->ifindex, &link)) {
+		warn(out,
+		     "%s: the interface is gone from this network namespace; it is served again as "
+		     "soon as there is one of its name: ip link show dev %s",
+		     i->name, i->name);
+	} else {
 		w->detached[k] = !look_at_program(i, link.name, out);
 		look_at_link(&link, out);
-	} else if (if_nametoindex(i->name)) {
-		warn(out,
-		     "%s: the interface was deleted and made anew: restart concuryd to serve the "
-		     "new one (systemctl restart concury)",
-		     i->name);
-	} else {
-		warn(out,
-		     "%s: the interface is gone from this network namespace: make it again, then "
-		     "restart concuryd (systemctl restart concury)",
-		     i->name);
+		if (i->state == IFACE_REBINDING)
+			warn(out, "%s: not bound, which is tried again: %s", i->name, i->reason);
+		else if (link.up && link.carrier && *i->reason)
+			warn(out, "%s: %s", i->name, i->reason);
 	}
-	out->serving &= !w->detached[k];
+	out->serving &= !w->detached[k] && i->state != IFACE_REBINDING;
 }
 
 /* --- VIPs and DIPs -------------------------------------------------------------------------------
@@ -262,6 +261,8 @@ void watch_look(struct watch *w, struct warnings *out)
 	*out = (struct warnings){.serving = true, .list = calloc(WARNINGS_MAX, sizeof(*out->list))};
 
 	pthread_mutex_lock(&w->mutex);
+	if (w->supervisor)
+		w->n_ifaces = supervisor_read(w->supervisor, w->ifaces);
 	for (unsigned i = 0; i < w->n_ifaces; i++)
 		look_at_iface(w, i, out);
 	if (w->control)
@@ -345,17 +346,13 @@ const char *watch_detached(struct watch *w, char *buf, size_t size)
 	return buf;
 }
 
-int watch_new(const struct watch_iface *ifaces, unsigned n, struct control *control,
-	      struct watch **out)
+int watch_new(struct supervisor *supervisor, struct control *control, struct watch **out)
 {
 	struct watch *w = calloc(1, sizeof(*w));
 
 	if (!w)
 		return -ENOMEM;
-	assert(n <= IFACES_MAX);
-	if (n)
-		memcpy(w->ifaces, ifaces, n * sizeof(*ifaces));
-	w->n_ifaces = n;
+	w->supervisor = supervisor;
 	w->control = control;
 	atomic_init(&w->serving, true);
 	pthread_mutex_init(&w->mutex, NULL);

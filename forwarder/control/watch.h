@@ -1,23 +1,17 @@
 /* The watch over a running concuryd: what keeps it from serving, each thing as one sentence with the
- * command that mends it. Others may take the steer program off, delete an interface, remove an
- * address; nothing here undoes that, since whoever did it may have meant to. */
+ * command that mends it. Others may take the steer program off or remove an address; nothing here undoes
+ * that, since whoever did it may have meant to. (Interfaces that come back: control/supervisor.) */
 #pragma once
 
 #include <net/if.h>
 
-#include "control/control.h"
+#include "control/supervisor.h"
 
 #define WARNING_LEN 384
 #define WARNINGS_MAX 256 /* what goes beyond is only counted */
 
-struct watch_iface {
-	char name[IF_NAMESIZE];
-	int ifindex;
-	uint32_t program_id; /* of our steer */
-};
-
 struct warnings {
-	bool serving; /* every interface is up and has our program */
+	bool serving; /* every interface is up, bound, and has our program */
 	unsigned n;
 	char (*list)[WARNING_LEN];
 	unsigned n_more;
@@ -25,8 +19,9 @@ struct warnings {
 
 struct watch;
 
-/** control: NULL = interfaces only. All is copied, control stays the caller's. -ENOMEM or 0. */
-MUST_CHECK int watch_new(const struct watch_iface *ifaces, unsigned n, struct control *control,
+/** supervisor: of the interfaces, NULL = none. control: NULL = interfaces only. Both stay the caller's.
+ *  -ENOMEM or 0. */
+MUST_CHECK int watch_new(struct supervisor *supervisor, struct control *control,
 			 struct watch **out);
 void watch_free(struct watch *w);
 

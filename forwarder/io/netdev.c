@@ -42,6 +42,13 @@ static unsigned count_rx_queues(int fd, const char *name)
 	return n ? n : 1;
 }
 
+bool netdev_is_gone(int ifindex)
+{
+	char name[IF_NAMESIZE];
+
+	return !if_indextoname((unsigned)ifindex, name) && errno == ENXIO;
+}
+
 bool netdev_read_link(int ifindex, struct netdev_link *out)
 {
 	struct netdev_link link = {0};

@@ -14,8 +14,12 @@ struct netdev_link {
 	uint8_t mac[6];
 };
 
-/** How the interface of this index is now; false if the network namespace has none (any more).
- *  Thread: any. */
+/** True if the network namespace has no interface of this index (any more). False also when that cannot be told
+ *  just now, as without descriptors. Thread: any. */
+bool netdev_is_gone(int ifindex);
+
+/** How the interface of this index is now; false if the network namespace has none (any more), or that cannot
+ *  be told. Thread: any. */
 bool netdev_read_link(int ifindex, struct netdev_link *out);
 
 /** A non-blocking socket that becomes readable when an interface of this network namespace changes: the

@@ -21,9 +21,8 @@
 #include "base/log.h"
 #include "io/netdev.h"
 #include "io/steer_map.h"
-#include "io/xsk_driver.h"
+#include "io/xsk_impl.h"
 
-#define WHO "xdp"
 #define BUSY_MS 2000
 #define HEADROOM 256	/* XDP_PACKET_HEADROOM: what the kernel leaves free in front */
 #define SHARED_INFO 320 /* what it keeps behind a packet in a page, skb_shared_info */
@@ -34,19 +33,6 @@
 
 /* Every driver can receive this in one buffer of a page; above, native mode uses several. */
 _Static_assert(XSK_MTU_MAX == MTU_OF(LARGE_CHUNK) - SHARED_INFO, "the documented limit");
-
-struct xsk {
-	enum xdp_mode wanted;
-	enum xdp_mode mode; /* in use */
-	uint32_t chunk;
-	unsigned n_ifaces;
-	struct xsk_iface ifaces[IFACES_MAX];
-	unsigned n_workers;
-	struct xsk_port **ports;
-	unsigned n_queues;
-	struct xsk_queue *queues;
-	struct steer *steer;
-};
 
 const char *xdp_mode_name(enum xdp_mode mode)
 {
@@ -84,7 +70,6 @@ static int read_ifaces(struct xsk *x, const struct xsk_config *c, struct error *
 			return error_set(err, -E2BIG, "%s: has %u RX queues, the limit is %d",
 					 f->name, f->n_queues, STEER_QUEUES_MAX);
 		mtu = f->mtu > mtu ? f->mtu : mtu;
-		x->n_queues += f->n_queues;
 	}
 	x->n_ifaces = c->n_ifaces;
 	x->chunk = mtu <= MTU_OF(SMALL_CHUNK) ? SMALL_CHUNK : LARGE_CHUNK;
@@ -137,8 +122,7 @@ static int plan_workers(struct xsk *x, unsigned wanted, struct error *err)
 static int alloc_ports(struct xsk *x, struct error *err)
 {
 	x->ports = calloc(x->n_workers, sizeof(struct xsk_port *));
-	x->queues = calloc(x->n_queues, sizeof(*x->queues));
-	if (!x->ports || !x->queues)
+	if (!x->ports)
 		goto fail;
 	for (unsigned w = 0; w < x->n_workers; w++) {
 		x->ports[w] = xsk_port_new(x->n_ifaces);
@@ -191,32 +175,56 @@ static int open_worker(struct xsk *x, unsigned w, bool zerocopy, uint64_t deadli
 	return 0;
 }
 
-/* Enter all sockets in the XSKMAPs and in the list for status. */
-static int publish_sockets(struct xsk *x, enum xdp_mode copy_mode, struct error *err)
+int xsk_enter(struct xsk *x, const struct xsk_sock *s, struct error *err)
+{
+	uint32_t key = s->queue;
+
+	if (bpf_map_update_elem(steer_xskmap_fd(x->steer, s->iface), &key, &s->fd, BPF_ANY) < 0)
+		return error_set(err, -errno, "%s queue %u: cannot enter XSKMAP: %s",
+				 x->ifaces[s->iface].name, s->queue, strerror(errno));
+	return 0;
+}
+
+int xsk_list_queues(struct xsk *x)
 {
 	unsigned n = 0;
 
+	for (unsigned w = 0; w < x->n_workers; w++)
+		n += x->ports[w]->port.n_queues;
+	struct xsk_queue *list = calloc(n + 1, sizeof(*list));
+	if (!list)
+		return -ENOMEM;
+	free(x->queues);
+	x->queues = list;
+	x->n_queues = n;
 	for (unsigned w = 0; w < x->n_workers; w++) {
 		const struct xsk_port *p = x->ports[w];
 
-		for (unsigned k = 0; k < p->port.n_queues; k++) {
+		for (unsigned k = 0; k < p->port.n_queues; k++, list++) {
 			const struct xsk_sock *s = &p->socks[k];
-			struct xsk_queue *q = &x->queues[n++];
-			uint32_t key = s->queue;
 
-			if (bpf_map_update_elem(steer_xskmap_fd(x->steer, s->iface), &key, &s->fd,
-						BPF_ANY) < 0)
-				return error_set(
-					err, -errno, "%s queue %u: cannot enter XSKMAP: %s",
-					x->ifaces[s->iface].name, s->queue, strerror(errno));
-			memcpy(q->iface, x->ifaces[s->iface].name, sizeof(q->iface));
-			q->queue = s->queue;
-			q->worker = w;
-			q->mode = xsk_socket_is_zerocopy(s) ? XDP_MODE_ZEROCOPY : copy_mode;
+			memcpy(list->iface, x->ifaces[s->iface].name, sizeof(list->iface));
+			list->queue = s->queue;
+			list->worker = w;
+			list->mode = x->mode == XDP_MODE_ZEROCOPY && !xsk_socket_is_zerocopy(s)
+					     ? XDP_MODE_COPY
+					     : x->mode;
 		}
 	}
-	assert(n == x->n_queues);
 	return 0;
+}
+
+/* Enter all sockets in the XSKMAPs and in the list for status. */
+static int publish_sockets(struct xsk *x, struct error *err)
+{
+	int rc = 0;
+
+	for (unsigned w = 0; rc == 0 && w < x->n_workers; w++)
+		for (unsigned k = 0; rc == 0 && k < x->ports[w]->port.n_queues; k++)
+			rc = xsk_enter(x, &x->ports[w]->socks[k], err);
+	if (rc == 0 && xsk_list_queues(x) < 0)
+		rc = error_set(err, -ENOMEM, "no memory");
+	return rc;
 }
 
 /* Open all sockets for a mode; on an error none is left. */
@@ -227,14 +235,12 @@ static int open_sockets(struct xsk *x, enum xdp_mode mode, struct error *err)
 
 	for (unsigned w = 0; w < x->n_workers && rc == 0; w++)
 		rc = open_worker(x, w, mode == XDP_MODE_ZEROCOPY, deadline_ms, err);
-	if (rc == 0)
-		rc = publish_sockets(x, mode, err);
-	if (rc < 0) {
-		close_sockets(x);
-		return rc;
-	}
 	x->mode = mode;
-	return 0;
+	if (rc == 0)
+		rc = publish_sockets(x, err);
+	if (rc < 0)
+		close_sockets(x);
+	return rc;
 }
 
 /* Zero-copy if every interface takes it, else copy. */
@@ -243,15 +249,16 @@ static int open_sockets_auto(struct xsk *x, struct error *err)
 	struct error why;
 
 	if (steer_found_generic(x->steer)) {
-		log_info(WHO, "staying in generic mode (an earlier process left its program there; "
-			      "--detach or --xdp-mode changes it)");
+		log_info(XSK_WHO,
+			 "staying in generic mode (an earlier process left its program there; "
+			 "--detach or --xdp-mode changes it)");
 		return open_sockets(x, XDP_MODE_GENERIC, err);
 	}
 	int rc = open_sockets(x, XDP_MODE_ZEROCOPY, &why);
 	if (rc == -EBUSY || rc == -ENOMEM)
 		return error_set(err, rc, "%s", why.message);
 	if (rc < 0) {
-		log_info(WHO, "no zero-copy mode, using copy mode (%s)", why.message);
+		log_info(XSK_WHO, "no zero-copy mode, using copy mode (%s)", why.message);
 		rc = open_sockets(x, XDP_MODE_COPY, err);
 	}
 	return rc;
@@ -279,6 +286,7 @@ int xsk_open(const struct xsk_config *c, struct xsk **out, struct error *err)
 
 	if (!x)
 		return error_set(err, -ENOMEM, "no memory");
+	pthread_mutex_init(&x->mutex, NULL);
 	x->wanted = c->mode;
 	raise_memlock();
 	if ((rc = read_ifaces(x, c, err)) < 0 || (rc = plan_workers(x, c->n_workers, err)) < 0 ||
@@ -297,9 +305,9 @@ fail:
 	return rc;
 }
 
-static uint32_t attach_flags(enum xdp_mode mode)
+uint32_t xsk_attach_flags(const struct xsk *x)
 {
-	return mode == XDP_MODE_GENERIC ? XDP_FLAGS_SKB_MODE : XDP_FLAGS_DRV_MODE;
+	return x->mode == XDP_MODE_GENERIC ? XDP_FLAGS_SKB_MODE : XDP_FLAGS_DRV_MODE;
 }
 
 static void use_mode(struct xsk *x, enum xdp_mode mode)
@@ -317,7 +325,7 @@ void xsk_follow_macs(struct xsk *x)
 
 		if (netdev_read_link(x->ifaces[i].ifindex, &link) &&
 		    steer_set_mac(x->steer, i, link.mac))
-			log_info(WHO, "%s: its MAC address is %s now", link.name,
+			log_info(XSK_WHO, "%s: its MAC address is %s now", link.name,
 				 mac_format(link.mac, text));
 	}
 }
@@ -332,11 +340,11 @@ int xsk_attach(struct xsk *x, struct error *err)
 	struct error why;
 
 	xsk_follow_macs(x); /* since xsk_open */
-	int rc = steer_attach(x->steer, attach_flags(x->mode), &why);
+	int rc = steer_attach(x->steer, xsk_attach_flags(x), &why);
 
 	/* -EPERM is a foreign program or lack of rights: no other mode would help. */
 	if (rc < 0 && rc != -EPERM && x->wanted == XDP_MODE_AUTO && x->mode == XDP_MODE_ZEROCOPY) {
-		log_info(WHO, "no zero-copy mode, using copy mode (%s)", why.message);
+		log_info(XSK_WHO, "no zero-copy mode, using copy mode (%s)", why.message);
 		close_sockets(x);
 		rc = open_sockets(x, XDP_MODE_COPY, &why);
 		if (rc < 0)
@@ -344,7 +352,7 @@ int xsk_attach(struct xsk *x, struct error *err)
 		rc = steer_attach(x->steer, XDP_FLAGS_DRV_MODE, &why);
 	}
 	if (rc < 0 && rc != -EPERM && x->wanted == XDP_MODE_AUTO && x->mode == XDP_MODE_COPY) {
-		log_info(WHO, "no native mode, using generic mode, which is slow (%s)",
+		log_info(XSK_WHO, "no native mode, using generic mode, which is slow (%s)",
 			 why.message);
 		rc = steer_attach(x->steer, XDP_FLAGS_SKB_MODE, &why);
 		if (rc == 0)
@@ -353,7 +361,7 @@ int xsk_attach(struct xsk *x, struct error *err)
 	if (rc < 0)
 		return error_set(err, rc, "%s", why.message);
 	for (unsigned i = 0; i < x->n_ifaces; i++)
-		log_info(WHO, "%s: attached, %s mode, %u RX queues", x->ifaces[i].name,
+		log_info(XSK_WHO, "%s: attached, %s mode, %u RX queues", x->ifaces[i].name,
 			 xdp_mode_name(x->mode), x->ifaces[i].n_queues);
 	return 0;
 }
@@ -365,6 +373,7 @@ void xsk_close(struct xsk *x)
 	for (unsigned w = 0; x->ports && w < x->n_workers; w++)
 		xsk_port_free(x->ports[w]);
 	steer_close(x->steer);
+	pthread_mutex_destroy(&x->mutex);
 	free(x->ports);
 	free(x->queues);
 	free(x);
@@ -423,6 +432,17 @@ unsigned xsk_queues(const struct xsk *x, const struct xsk_queue **queues)
 	return x->n_queues;
 }
 
+unsigned xsk_copy_queues(struct xsk *x, struct xsk_queue **queues)
+{
+	pthread_mutex_lock(&x->mutex);
+	unsigned n = x->n_queues;
+	*queues = calloc(n + 1, sizeof(**queues));
+	if (*queues)
+		memcpy(*queues, x->queues, n * sizeof(**queues));
+	pthread_mutex_unlock(&x->mutex);
+	return *queues ? n : 0;
+}
+
 unsigned xsk_ifaces(const struct xsk *x, const struct xsk_iface **ifaces)
 {
 	*ifaces = x->ifaces;
@@ -431,7 +451,7 @@ unsigned xsk_ifaces(const struct xsk *x, const struct xsk_iface **ifaces)
 
 int xsk_detach(const struct xsk *x, unsigned iface, struct error *err)
 {
-	return steer_detach_own(x->steer, iface, attach_flags(x->mode), err);
+	return steer_detach_own(x->steer, iface, xsk_attach_flags(x), err);
 }
 
 uint32_t xsk_program_id(const struct xsk *x, unsigned iface)
@@ -439,18 +459,31 @@ uint32_t xsk_program_id(const struct xsk *x, unsigned iface)
 	return steer_program_id(x->steer, iface);
 }
 
+unsigned xsk_mtu_limit(const struct xsk *x)
+{
+	return MTU_OF(x->chunk);
+}
+
 enum hugemem_kind xsk_umem_memory(const struct xsk *x)
 {
 	return x->ports[0]->umem.kind;
 }
 
-uint64_t xsk_rx_kernel_drops(const struct xsk *x)
+uint64_t xsk_rx_kernel_drops(struct xsk *x)
 {
-	uint64_t sum = 0;
+	uint64_t redirected, refused;
 
+	pthread_mutex_lock(&x->mutex);
+	uint64_t sum = x->rx_lost;
 	for (unsigned w = 0; w < x->n_workers; w++)
 		for (unsigned k = 0; k < x->ports[w]->port.n_queues; k++)
 			sum += xsk_socket_rx_lost(&x->ports[w]->socks[k]);
+	pthread_mutex_unlock(&x->mutex);
+	for (unsigned i = 0; i < x->n_ifaces; i++)
+		for (unsigned q = 0; q < STEER_QUEUES_MAX; q++) {
+			steer_read_queue(x->steer, i, q, &redirected, &refused);
+			sum += refused;
+		}
 	return sum;
 }
 

@@ -28,10 +28,10 @@ struct xsk_queue {
 	enum xdp_mode mode; /* in use, never auto; final after xsk_attach */
 };
 
-/** One interface as found at start. */
+/** One interface as found last. */
 struct xsk_iface {
 	char name[IF_NAMESIZE];
-	int ifindex;
+	int ifindex; /* 0: it is gone */
 	uint8_t mac[6]; /* see xsk_follow_macs */
 	unsigned mtu;
 	unsigned n_queues; /* RX queues */
@@ -68,7 +68,11 @@ void xsk_close(struct xsk *x);
 unsigned xsk_n_workers(const struct xsk *x);
 struct port *xsk_port(struct xsk *x, unsigned worker);
 struct steering xsk_steering(struct xsk *x);
+/** The bound RX queues; valid until the next call of io/xsk_life.h. Thread: main. */
 unsigned xsk_queues(const struct xsk *x, const struct xsk_queue **queues);
+/** The same as a copy, to be freed; without memory it is NULL and there are none. Thread: any. */
+unsigned xsk_copy_queues(struct xsk *x, struct xsk_queue **queues);
+/** Names never change; what else is there is for main's thread. */
 unsigned xsk_ifaces(const struct xsk *x, const struct xsk_iface **ifaces);
 /** Undo xsk_attach on one interface: nothing is attached there then. Thread: main. */
 MUST_CHECK int xsk_detach(const struct xsk *x, unsigned iface, struct error *err);
@@ -76,11 +80,15 @@ MUST_CHECK int xsk_detach(const struct xsk *x, unsigned iface, struct error *err
 /** The kernel's id of the steer program that was loaded for an interface; see io/xdp_probe.h for the one
  *  that is attached. Thread: any. */
 uint32_t xsk_program_id(const struct xsk *x, unsigned iface);
+/** The longest IP packet (bytes) that comes through: an interface whose MTU is raised above it while we run
+ *  loses what is longer. Thread: any. */
+unsigned xsk_mtu_limit(const struct xsk *x);
 enum hugemem_kind xsk_umem_memory(const struct xsk *x);
 
 /** Packets of VIPs that the kernel lost before a worker could see them, because the worker was too slow
- *  (XDP_STATISTICS: rx_dropped and rx_ring_full, summed over sockets). Thread: any. */
-uint64_t xsk_rx_kernel_drops(const struct xsk *x);
+ *  (XDP_STATISTICS: rx_dropped and rx_ring_full, summed over sockets) or their queue had no socket. Thread:
+ *  any. */
+uint64_t xsk_rx_kernel_drops(struct xsk *x);
 
 /** Frames to VIPs that steer dropped because they do not fit a frame of the UMEM or came in several
  *  buffers (multi-buffer is never enabled): part of the drop reason frame_too_big that no worker

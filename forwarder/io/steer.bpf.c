@@ -73,6 +73,9 @@ const volatile __u32 frame_max = 1792;
  * attaching, changed in one store while frames come. */
 volatile __u64 own_mac;
 
+/* A queue has one CPU at a time, so plain additions do. */
+struct steer_queue_counts queue_counts[STEER_QUEUES_MAX];
+
 #include "io/steer_wide.bpf.h"
 
 /* What the walk over the headers has found. */
@@ -239,6 +242,21 @@ static __always_inline int is_others(struct xdp_md *ctx, void *data, void *end)
 	return !n_backs || !take_way_back(ctx, data, end);
 }
 
+/* Counted by queue, so that one whose socket gets nothing of what it should is noticed. */
+static __always_inline int redirect(struct xdp_md *ctx)
+{
+	__u32 queue = ctx->rx_queue_index;
+	int verdict = bpf_redirect_map(&xsks, queue, XDP_DROP);
+
+	if (queue < STEER_QUEUES_MAX) {
+		if (verdict == XDP_REDIRECT)
+			queue_counts[queue].redirected++;
+		else
+			queue_counts[queue].refused++;
+	}
+	return verdict;
+}
+
 SEC("xdp.frags")
 int steer(struct xdp_md *ctx)
 {
@@ -268,7 +286,7 @@ int steer(struct xdp_md *ctx)
 			(*n)++;
 		return XDP_DROP;
 	}
-	return bpf_redirect_map(&xsks, ctx->rx_queue_index, XDP_DROP);
+	return redirect(ctx);
 }
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";

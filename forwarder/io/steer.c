@@ -16,12 +16,12 @@
 #include <errno.h>
 #include <linux/if_link.h>
 #include <net/if.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "base/log.h"
+#include "io/bpf_error.h"
 #include "io/port.h"
 #include "io/steer_map.h"
 #include "io/steer_vips.h"
@@ -48,34 +48,6 @@ struct attached {
 	int fd;		/* program, or -1 for none */
 	uint32_t flags; /* XDP_FLAGS_DRV_MODE or XDP_FLAGS_SKB_MODE */
 };
-
-/* --- libbpf's messages: the kernel's own reason for a refusal is only there ---------------------
- */
-
-static _Thread_local char last_warning[160];
-
-static int keep_warning(enum libbpf_print_level level, const char *fmt, va_list ap)
-{
-	if (level != LIBBPF_WARN)
-		return 0;
-	int n = vsnprintf(last_warning, sizeof(last_warning), fmt, ap);
-	if (n > (int)sizeof(last_warning) - 1)
-		n = (int)sizeof(last_warning) - 1;
-	while (n > 0 && last_warning[n - 1] == '\n')
-		last_warning[--n] = '\0';
-	return 0;
-}
-
-static int kernel_error(struct error *err, int rc, int ifindex, const char *what)
-{
-	char name[IF_NAMESIZE] = "?";
-
-	if (ifindex)
-		if_indextoname((unsigned)ifindex, name);
-	return error_set(err, rc, "%s%s%s: %s%s%s%s", ifindex ? name : "", ifindex ? ": " : "",
-			 what, strerror(-rc), last_warning[0] ? " (" : "", last_warning,
-			 last_warning[0] ? ")" : "");
-}
 
 /* --- loading ------------------------------------------------------------------------------------
  */
@@ -120,9 +92,9 @@ static int load_one(struct steer *s, unsigned i, uint32_t frame_max, struct erro
 	struct steer_bpf *b = steer_bpf__open();
 	int rc = 0;
 
-	last_warning[0] = '\0';
+	bpf_error_clear();
 	if (!b)
-		return kernel_error(err, -errno, 0, "cannot open the steer program");
+		return bpf_error_set(err, -errno, 0, "cannot open the steer program");
 	s->bpf[i] = b;
 	b->rodata->frame_max = frame_max;
 	if (i > 0)
@@ -130,9 +102,9 @@ static int load_one(struct steer *s, unsigned i, uint32_t frame_max, struct erro
 	if (rc == 0)
 		rc = steer_bpf__load(b);
 	if (rc < 0)
-		return kernel_error(err, rc, 0,
-				    "cannot load the steer program (needs root and Linux 5.18 or "
-				    "later)");
+		return bpf_error_set(err, rc, 0,
+				     "cannot load the steer program (needs root and Linux 5.18 or "
+				     "later)");
 	if (i == 0)
 		keep_maps(s, b);
 	for (unsigned k = 0; k < s->n_ifaces; k++)
@@ -149,7 +121,7 @@ int steer_open(unsigned n_ifaces, const int *ifindexes, uint32_t frame_max, stru
 
 	if (!s)
 		return error_set(err, -ENOMEM, "no memory for steer");
-	libbpf_set_print(keep_warning);
+	bpf_error_collect();
 	s->n_ifaces = n_ifaces;
 	memcpy(s->ifindexes, ifindexes, n_ifaces * sizeof(*ifindexes));
 	for (unsigned i = 0; i < n_ifaces; i++) {
@@ -248,16 +220,16 @@ static int find_attached(int ifindex, struct attached *a, struct error *err)
 	memset(&q, 0, sizeof(q));
 	q.sz = sizeof(q);
 	*a = (struct attached){.fd = -1};
-	last_warning[0] = '\0';
+	bpf_error_clear();
 	int rc = bpf_xdp_query(ifindex, 0, &q);
 	if (rc < 0)
-		return kernel_error(err, rc, ifindex, "cannot query the XDP program");
+		return bpf_error_set(err, rc, ifindex, "cannot query the XDP program");
 	uint32_t id = q.drv_prog_id ? q.drv_prog_id : q.skb_prog_id ? q.skb_prog_id : q.hw_prog_id;
 	if (!id)
 		return 0;
 	int fd = bpf_prog_get_fd_by_id(id);
 	if (fd < 0)
-		return kernel_error(err, -errno, ifindex, "cannot look at the XDP program");
+		return bpf_error_set(err, -errno, ifindex, "cannot look at the XDP program");
 	rc = bpf_obj_get_info_by_fd(fd, &info, &len);
 	if (rc < 0 || q.hw_prog_id || strcmp(info.name, PROGRAM_NAME) != 0) {
 		char name[IF_NAMESIZE] = "?";
@@ -282,7 +254,7 @@ static int replace(int ifindex, const struct attached *old, int prog_fd, uint32_
 	memset(&opts, 0, sizeof(opts));
 	opts.sz = sizeof(opts);
 	opts.old_prog_fd = old->fd;
-	last_warning[0] = '\0';
+	bpf_error_clear();
 	if (old->fd < 0)
 		return bpf_xdp_attach(ifindex, prog_fd, flags | XDP_FLAGS_UPDATE_IF_NOEXIST, NULL);
 	if (prog_fd < 0)
@@ -295,13 +267,13 @@ static int replace(int ifindex, const struct attached *old, int prog_fd, uint32_
 		return rc;
 	rc = bpf_xdp_attach(ifindex, prog_fd, flags | XDP_FLAGS_UPDATE_IF_NOEXIST, NULL);
 	if (rc < 0) {
-		char reason[sizeof(last_warning)];
+		char reason[BPF_REASON_LEN];
 
-		memcpy(reason, last_warning, sizeof(reason));
+		bpf_error_save(reason);
 		if (bpf_xdp_attach(ifindex, old->fd, old->flags | XDP_FLAGS_UPDATE_IF_NOEXIST,
 				   NULL) < 0)
 			log_error("steer", "the program found on interface %d is lost", ifindex);
-		memcpy(last_warning, reason, sizeof(reason));
+		bpf_error_restore(reason);
 	}
 	return rc;
 }
@@ -353,7 +325,7 @@ int steer_attach(struct steer *s, uint32_t flags, struct error *err)
 
 			snprintf(what, sizeof(what), "cannot attach the XDP program in %s mode",
 				 mode_name(flags));
-			rc = kernel_error(err, rc, ifindex, what);
+			rc = bpf_error_set(err, rc, ifindex, what);
 			put_back(s, old, i, flags);
 			goto out;
 		}
@@ -363,6 +335,49 @@ out:
 		if (old[n_found].fd >= 0)
 			close(old[n_found].fd);
 	return rc;
+}
+
+/* Whether an interface carries the program that was loaded for `iface`, in the mode of flags. */
+static int query_own(const struct steer *s, unsigned iface, int ifindex, uint32_t flags, bool *own)
+{
+	struct bpf_xdp_query_opts q;
+
+	memset(&q, 0, sizeof(q));
+	q.sz = sizeof(q);
+	int rc = bpf_xdp_query(ifindex, (int)flags, &q);
+	uint32_t id = flags == XDP_FLAGS_DRV_MODE ? q.drv_prog_id : q.skb_prog_id;
+	*own = rc == 0 && id && id == steer_program_id(s, iface);
+	return rc;
+}
+
+int steer_move(struct steer *s, unsigned iface, int ifindex, uint32_t flags, struct error *err)
+{
+	assert(iface < s->n_ifaces);
+	bpf_error_clear();
+	bool own = false; /* as on one that was in another network namespace for a while */
+	int rc = query_own(s, iface, ifindex, flags, &own);
+
+	if (rc == 0 && !own)
+		rc = bpf_xdp_attach(ifindex, steer_program_fd(s, iface),
+				    flags | XDP_FLAGS_UPDATE_IF_NOEXIST, NULL);
+	if (rc == -EBUSY || rc == -EEXIST)
+		return error_set(err, rc, "it carries another XDP program, which is left alone");
+	if (rc < 0)
+		return bpf_error_set(err, rc, 0, "cannot attach the XDP program");
+	s->ifindexes[iface] = ifindex;
+	for (unsigned k = 0; k < s->n_ifaces; k++) /* shared with the programs */
+		*(volatile __u32 *)&s->bpf[k]->bss->egress_ifindex[iface] = (__u32)ifindex;
+	return 0;
+}
+
+void steer_read_queue(const struct steer *s, unsigned iface, unsigned queue, uint64_t *redirected,
+		      uint64_t *refused)
+{
+	assert(iface < s->n_ifaces && queue < STEER_QUEUES_MAX);
+	const volatile struct steer_queue_counts *c = &s->bpf[iface]->bss->queue_counts[queue];
+
+	*redirected = c->redirected;
+	*refused = c->refused;
 }
 
 bool steer_found_generic(const struct steer *s)
@@ -383,16 +398,13 @@ bool steer_found_generic(const struct steer *s)
 int steer_detach_own(const struct steer *s, unsigned iface, uint32_t flags, struct error *err)
 {
 	int ifindex = s->ifindexes[iface];
-	struct bpf_xdp_query_opts q;
+	bool own = false;
 
-	memset(&q, 0, sizeof(q));
-	q.sz = sizeof(q);
-	last_warning[0] = '\0';
-	int rc = bpf_xdp_query(ifindex, (int)flags, &q);
-	if (rc == 0 &&
-	    (q.drv_prog_id ? q.drv_prog_id : q.skb_prog_id) == steer_program_id(s, iface))
+	bpf_error_clear();
+	int rc = query_own(s, iface, ifindex, flags, &own);
+	if (rc == 0 && own)
 		rc = bpf_xdp_detach(ifindex, flags, NULL);
-	return rc < 0 ? kernel_error(err, rc, ifindex, "cannot detach the XDP program") : 0;
+	return rc < 0 ? bpf_error_set(err, rc, ifindex, "cannot detach the XDP program") : 0;
 }
 
 int steer_detach(const char *ifname, struct error *err)
@@ -402,7 +414,7 @@ int steer_detach(const char *ifname, struct error *err)
 
 	if (!ifindex)
 		return error_set(err, -ENODEV, "%s: no such interface", ifname);
-	libbpf_set_print(keep_warning);
+	bpf_error_collect();
 	int rc = find_attached((int)ifindex, &a, err);
 	if (rc < 0)
 		return rc;
@@ -411,7 +423,7 @@ int steer_detach(const char *ifname, struct error *err)
 	rc = replace((int)ifindex, &a, -1, 0);
 	close(a.fd);
 	if (rc < 0)
-		return kernel_error(err, rc, (int)ifindex, "cannot detach the steer program");
+		return bpf_error_set(err, rc, (int)ifindex, "cannot detach the steer program");
 	return 0;
 }
 

@@ -39,6 +39,15 @@ bool steer_found_generic(const struct steer *s);
 /** Free; attached programs stay attached. NULL is fine. */
 void steer_close(struct steer *s);
 
+/** The interface has another index now, as one that was made anew: attach there in the mode of flags, unless
+ *  it carries another program than this very one. 0, or negative with err set; s is unchanged then. Thread: main. */
+MUST_CHECK int steer_move(struct steer *s, unsigned iface, int ifindex, uint32_t flags,
+			  struct error *err);
+
+/** What steer has counted for the frames of a queue that are ours. Thread: any. */
+void steer_read_queue(const struct steer *s, unsigned iface, unsigned queue, uint64_t *redirected,
+		      uint64_t *refused);
+
 /** File descriptor of an interface's XSKMAP (key: queue number). */
 int steer_xskmap_fd(const struct steer *s, unsigned iface);
 

@@ -110,3 +110,12 @@ struct steer_prefix {
 	__u32 sizes; /* bit i: there are blocks of 2^i ports */
 	__u32 n_blocks[STEER_BLOCK_SIZES];
 };
+
+/* --- queues ------------------------------------------------------------------------------------------ */
+
+/* What became of the frames of one RX queue that are ours. Shared memory of the program and its process. */
+struct steer_queue_counts {
+	__u64 redirected; /* to the queue's socket */
+	__u64 refused;	  /* dropped: it has none */
+	__u64 room[6];	  /* a cache line each */
+};

@@ -10,9 +10,12 @@ struct umem {
 	uint8_t *area;
 	size_t size;
 	uint32_t chunk; /* bytes, a power of two */
+	uint32_t shift; /* its logarithm */
 	uint32_t n_frames;
 	uint32_t n_free;
 	uint64_t *free; /* stack of chunk addresses (offsets in area) */
+	uint8_t *holders; /* by chunk: the socket that it was given to last; valid unless it is free or in
+			   * the worker's hands */
 	enum hugemem_kind kind;
 };
 
@@ -35,6 +38,17 @@ static ALWAYS_INLINE void umem_put(struct umem *u, uint64_t addr)
 	assert(u->n_free < u->n_frames);
 	u->free[u->n_free++] = umem_chunk(u, addr);
 }
+
+/** Note that a socket (its id, see xsk_socket.h) holds the chunk from now on. */
+static ALWAYS_INLINE void umem_hold(struct umem *u, uint64_t addr, uint8_t holder)
+{
+	u->holders[addr >> u->shift] = holder;
+}
+
+/** Put all chunks that a holder has not given back into the pool: it is closed, and the kernel is done
+ *  with them. The worker must have none in its hands. Returns how many. Thread: any, while the worker
+ *  stands still. */
+uint32_t umem_reclaim(struct umem *u, uint8_t holder);
 
 /** A free chunk; there must be one. */
 static ALWAYS_INLINE uint64_t umem_get(struct umem *u)

@@ -63,9 +63,11 @@ static uint32_t tx_room(struct xsk_sock *s, uint32_t n)
 static unsigned xsk_tx(struct port *port, unsigned iface, const struct frame *frames, unsigned n)
 {
 	struct xsk_port *p = self(port);
-	struct xsk_sock *s = &p->socks[p->tx_socks[iface]];
 	uint32_t at = 0;
 
+	if (unlikely(p->tx_socks[iface] == NO_SOCKET))
+		return 0;
+	struct xsk_sock *s = &p->socks[p->tx_socks[iface]];
 	if (tx_room(s, n) < n) {
 		xsk_socket_kick(s);
 		xsk_socket_reap(s, &p->umem);
@@ -79,6 +81,7 @@ static unsigned xsk_tx(struct port *port, unsigned iface, const struct frame *fr
 		uint64_t addr = (uint64_t)(frames[i].data - p->umem.area);
 
 		assert(umem_chunk(&p->umem, addr) == umem_chunk(&p->umem, frames[i].addr));
+		umem_hold(&p->umem, addr, s->id);
 		*xsk_ring_prod__tx_desc(&s->tx, at + i) =
 			(struct xdp_desc){.addr = addr, .len = frames[i].len};
 	}
@@ -100,8 +103,9 @@ static void xsk_flush(struct port *port)
 	struct xsk_port *p = self(port);
 
 	for (unsigned i = 0; i < port->n_ifaces; i++) {
+		if (unlikely(p->tx_socks[i] == NO_SOCKET))
+			continue;
 		struct xsk_sock *s = &p->socks[p->tx_socks[i]];
-
 		if (s->n_tx_out == 0)
 			continue;
 		xsk_socket_kick(s);
@@ -110,7 +114,7 @@ static void xsk_flush(struct port *port)
 	for (unsigned q = 0; q < port->n_queues; q++) {
 		struct xsk_sock *s = &p->socks[q];
 
-		if (XSK_FILL_SIZE - s->n_posted >= BURST_MAX)
+		if (s->n_posted + BURST_MAX <= s->fill_max)
 			xsk_socket_refill(s, &p->umem);
 		if (xsk_ring_prod__needs_wakeup(&s->fill))
 			(void)recvfrom(s->fd, NULL, 0, MSG_DONTWAIT, NULL, NULL);
@@ -120,7 +124,7 @@ static void xsk_flush(struct port *port)
 static bool tx_waits(struct xsk_port *p)
 {
 	for (unsigned i = 0; i < p->port.n_ifaces; i++)
-		if (xsk_socket_tx_waiting(&p->socks[p->tx_socks[i]]))
+		if (p->tx_socks[i] != NO_SOCKET && xsk_socket_tx_waiting(&p->socks[p->tx_socks[i]]))
 			return true;
 	return false;
 }
@@ -167,6 +171,15 @@ static const struct port_driver xsk_driver = {
 /* --- set-up: main's thread
  * ------------------------------------------------------------------------ */
 
+static void list_polls(struct xsk_port *p)
+{
+	unsigned n = p->port.n_queues;
+
+	for (unsigned k = 0; k < n; k++)
+		p->polls[k] = (struct pollfd){.fd = p->socks[k].fd, .events = POLLIN};
+	p->polls[n] = (struct pollfd){.fd = p->wake_fd, .events = POLLIN};
+}
+
 struct xsk_port *xsk_port_new(unsigned n_ifaces)
 {
 	struct xsk_port *p = aligned_alloc(CACHE_LINE, sizeof(*p));
@@ -181,6 +194,7 @@ struct xsk_port *xsk_port_new(unsigned n_ifaces)
 		free(p);
 		return NULL;
 	}
+	list_polls(p);
 	return p;
 }
 
@@ -195,38 +209,103 @@ void xsk_port_free(struct xsk_port *p)
 
 int xsk_port_init_umem(struct xsk_port *p, unsigned n_queues, uint32_t chunk)
 {
-	return umem_init(&p->umem,
-			 n_queues * XSK_FILL_SIZE + p->port.n_ifaces * XSK_TX_SIZE + IN_HAND,
+	p->n_fill = n_queues * XSK_FILL_SIZE;
+	return umem_init(&p->umem, p->n_fill + p->port.n_ifaces * XSK_TX_SIZE + IN_HAND + XSK_SPARE,
 			 chunk);
+}
+
+static bool has_id(const struct xsk_port *p, unsigned id)
+{
+	for (unsigned k = 0; k < p->port.n_queues; k++)
+		if (p->socks[k].id == id)
+			return true;
+	for (unsigned k = 0; k < p->n_limbo; k++)
+		if (p->limbo[k].id == id)
+			return true;
+	return false;
+}
+
+struct xsk_socket_spec xsk_port_spec(struct xsk_port *p, unsigned iface, unsigned queue,
+				     bool zerocopy)
+{
+	unsigned id = 0;
+
+	while (has_id(p, id))
+		id++;
+	return (struct xsk_socket_spec){
+		.queue = queue,
+		.tx = p->tx_socks[iface] == NO_SOCKET,
+		.zerocopy = zerocopy,
+		.umem = &p->umem,
+		.shared_fd = p->port.n_queues == 0 ? -1 : p->socks[0].fd,
+		.id = (uint8_t)id,
+	};
 }
 
 int xsk_port_add_queue(struct xsk_port *p, unsigned iface, const char *ifname, int ifindex,
 		       unsigned queue, bool zerocopy, uint64_t deadline_ms, struct error *err)
 {
-	unsigned n = p->port.n_queues;
-	struct xsk_sock *s = &p->socks[n];
-	struct xsk_socket_spec spec = {
-		.ifname = ifname,
-		.ifindex = ifindex,
-		.queue = queue,
-		.tx = p->tx_socks[iface] == NO_SOCKET,
-		.zerocopy = zerocopy,
-		.umem = &p->umem,
-		.shared_fd = n == 0 ? -1 : p->socks[0].fd,
-	};
+	struct xsk_socket_spec spec = xsk_port_spec(p, iface, queue, zerocopy);
+	struct xsk_sock s;
 
-	assert(n < PORT_QUEUES_MAX);
-	int rc = xsk_socket_open(s, &spec, deadline_ms, err);
+	spec.ifname = ifname;
+	spec.ifindex = ifindex;
+	int rc = xsk_socket_open(&s, &spec, deadline_ms, err);
 	if (rc < 0)
 		return rc;
-	s->iface = (uint16_t)iface;
-	s->queue = (uint16_t)queue;
-	if (spec.tx)
-		p->tx_socks[iface] = (uint16_t)n;
-	p->polls[n] = (struct pollfd){.fd = s->fd, .events = POLLIN};
-	p->port.n_queues = ++n;
-	p->polls[n] = (struct pollfd){.fd = p->wake_fd, .events = POLLIN};
+	s.iface = (uint16_t)iface;
+	s.queue = (uint16_t)queue;
+	xsk_port_insert(p, &s);
 	return 0;
+}
+
+void xsk_port_insert(struct xsk_port *p, const struct xsk_sock *s)
+{
+	assert(p->port.n_queues < PORT_QUEUES_MAX);
+	if (s->tx.size)
+		p->tx_socks[s->iface] = (uint16_t)p->port.n_queues;
+	p->socks[p->port.n_queues++] = *s;
+	list_polls(p);
+}
+
+void xsk_port_remove(struct xsk_port *p, unsigned k, struct xsk_sock *out)
+{
+	assert(k < p->port.n_queues && p->n_limbo < ARRAY_LEN(p->limbo));
+	unsigned last = --p->port.n_queues;
+
+	*out = p->socks[k];
+	p->limbo[p->n_limbo++] = (struct xsk_limbo){out->iface, out->queue, out->id};
+	if (p->tx_socks[out->iface] == k)
+		p->tx_socks[out->iface] = NO_SOCKET;
+	if (k != last) {
+		p->socks[k] = p->socks[last];
+		if (p->tx_socks[p->socks[k].iface] == last)
+			p->tx_socks[p->socks[k].iface] = (uint16_t)k;
+	}
+	list_polls(p);
+}
+
+void xsk_port_reclaim(struct xsk_port *p, unsigned iface, unsigned queue)
+{
+	for (unsigned k = 0; k < p->n_limbo;) {
+		const struct xsk_limbo *l = &p->limbo[k];
+
+		if (l->iface != iface || (queue != XSK_ALL_QUEUES && l->queue != queue)) {
+			k++;
+			continue;
+		}
+		umem_reclaim(&p->umem, l->id);
+		p->limbo[k] = p->limbo[--p->n_limbo];
+	}
+}
+
+void xsk_port_share(struct xsk_port *p)
+{
+	unsigned n = p->port.n_queues;
+
+	for (unsigned k = 0; k < n; k++)
+		p->socks[k].fill_max =
+			n * XSK_FILL_SIZE <= p->n_fill ? XSK_FILL_SIZE : p->n_fill / n;
 }
 
 void xsk_port_close(struct xsk_port *p)
@@ -234,6 +313,7 @@ void xsk_port_close(struct xsk_port *p)
 	/* The first socket owns the UMEM's registration: last. */
 	while (p->port.n_queues > 0)
 		xsk_socket_close(&p->socks[--p->port.n_queues]);
+	p->n_limbo = 0;
 	umem_destroy(&p->umem);
 	memset(p->tx_socks, 0xff, sizeof(p->tx_socks));
 }

@@ -6,10 +6,29 @@
 #include "io/port.h"
 #include "io/xsk_socket.h"
 
+/* Frames beyond what the sockets may hold, for one that is opened anew while the kernel still has those
+ * of the one before it. */
+#define XSK_SPARE 512u
+
+/* A removed socket whose frames the kernel may still have. */
+struct xsk_limbo {
+	uint16_t iface;
+	uint16_t queue;
+	uint8_t id;
+};
+
+/* Sockets that a port has, and has had and has not reclaimed, at the most; each has an id of one byte. */
+#define XSK_LIMBO_MAX (2 * PORT_QUEUES_MAX)
+
+#define XSK_ALL_QUEUES UINT16_MAX
+
 struct xsk_port {
 	struct port port; /* first */
 	struct umem umem;
 	int wake_fd; /* eventfd */
+	uint32_t n_fill; /* frames for receiving, for all sockets together */
+	unsigned n_limbo;
+	struct xsk_limbo limbo[XSK_LIMBO_MAX];
 	uint16_t tx_socks[IFACES_MAX]; /* index in socks of the socket that sends on an interface */
 	struct xsk_sock socks[PORT_QUEUES_MAX]; /* by RX queue of the port */
 	struct pollfd polls[PORT_QUEUES_MAX + 1];
@@ -29,6 +48,27 @@ MUST_CHECK int xsk_port_init_umem(struct xsk_port *p, unsigned n_queues, uint32_
 MUST_CHECK int xsk_port_add_queue(struct xsk_port *p, unsigned iface, const char *ifname,
 				  int ifindex, unsigned queue, bool zerocopy, uint64_t deadline_ms,
 				  struct error *err);
+
+/* The calls below change a port that a worker uses: while that worker stands still. */
+
+/** What a further socket, for this queue of an interface, is to be made of; ifname and ifindex are the caller's
+ *  to fill in. */
+struct xsk_socket_spec xsk_port_spec(struct xsk_port *p, unsigned iface, unsigned queue,
+				     bool zerocopy);
+
+/** Take over a bound socket (iface and queue set) as the last RX queue. */
+void xsk_port_insert(struct xsk_port *p, const struct xsk_sock *s);
+
+/** Give the socket of RX queue k out, to be closed; the last queue takes its place. Its frames stay away until
+ *  xsk_port_reclaim. */
+void xsk_port_remove(struct xsk_port *p, unsigned k, struct xsk_sock *out);
+
+/** The kernel is done with the frames of removed sockets of this queue of an interface, or of
+ *  XSK_ALL_QUEUES: another socket is bound there, or the interface is gone. */
+void xsk_port_reclaim(struct xsk_port *p, unsigned iface, unsigned queue);
+
+/** Share the frames for receiving out among the sockets that there are. */
+void xsk_port_share(struct xsk_port *p);
 
 /** Close all sockets and free the UMEM; the port is without queues again. */
 void xsk_port_close(struct xsk_port *p);

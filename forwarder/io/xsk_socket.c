@@ -152,13 +152,22 @@ static int bind_retrying(const struct xsk_sock *s, const struct xsk_socket_spec 
 	return 0;
 }
 
-int xsk_socket_open(struct xsk_sock *s, const struct xsk_socket_spec *spec, uint64_t deadline_ms,
-		    struct error *err)
+static int socket_error(struct error *err, int rc, const struct xsk_socket_spec *spec,
+			const char *what)
+{
+	return error_set(err, rc, "%s queue %u: cannot %s: %s%s", spec->ifname, spec->queue, what,
+			 strerror(-rc),
+			 rc == -EBUSY ? " (another program has an AF_XDP socket on it)" : "");
+}
+
+int xsk_socket_make(struct xsk_sock *s, const struct xsk_socket_spec *spec, struct error *err)
 {
 	const char *what = "open an AF_XDP socket";
 	int rc;
 
 	memset(s, 0, sizeof(*s));
+	s->id = spec->id;
+	s->fill_max = XSK_FILL_SIZE;
 	s->fd = socket(AF_XDP, SOCK_RAW | SOCK_CLOEXEC, 0);
 	if (s->fd < 0) {
 		rc = -errno;
@@ -176,17 +185,34 @@ int xsk_socket_open(struct xsk_sock *s, const struct xsk_socket_spec *spec, uint
 		goto fail;
 	if (spec->tx)
 		tune_tx(s);
-	xsk_socket_refill(s, spec->umem);
-	what = spec->zerocopy ? "bind in zero-copy mode" : "bind";
-	rc = bind_retrying(s, spec, deadline_ms);
-	if (rc < 0)
-		goto fail;
 	return 0;
 fail:
 	xsk_socket_close(s);
-	return error_set(err, rc, "%s queue %u: cannot %s: %s%s", spec->ifname, spec->queue, what,
-			 strerror(-rc),
-			 rc == -EBUSY ? " (another program has an AF_XDP socket on it)" : "");
+	return socket_error(err, rc, spec, what);
+}
+
+int xsk_socket_bind(const struct xsk_sock *s, const struct xsk_socket_spec *spec,
+		    uint64_t deadline_ms, struct error *err)
+{
+	int rc = bind_retrying(s, spec, deadline_ms);
+
+	return rc < 0 ? socket_error(err, rc, spec,
+				     spec->zerocopy ? "bind in zero-copy mode" : "bind")
+		      : 0;
+}
+
+int xsk_socket_open(struct xsk_sock *s, const struct xsk_socket_spec *spec, uint64_t deadline_ms,
+		    struct error *err)
+{
+	int rc = xsk_socket_make(s, spec, err);
+
+	if (rc < 0)
+		return rc;
+	xsk_socket_refill(s, spec->umem);
+	rc = xsk_socket_bind(s, spec, deadline_ms, err);
+	if (rc < 0)
+		xsk_socket_close(s);
+	return rc;
 }
 
 void xsk_socket_close(struct xsk_sock *s)
@@ -209,6 +235,15 @@ bool xsk_socket_is_zerocopy(const struct xsk_sock *s)
 	       (o.flags & XDP_OPTIONS_ZEROCOPY);
 }
 
+/* The kernel sets it when the device is unregistered, and for nothing else. */
+bool xsk_socket_is_dead(const struct xsk_sock *s)
+{
+	int error = 0;
+	socklen_t len = sizeof(error);
+
+	return getsockopt(s->fd, SOL_SOCKET, SO_ERROR, &error, &len) == 0 && error == ENETDOWN;
+}
+
 /* An empty fill ring is in rx_dropped too in copy mode, and in zero-copy mode its own counter
  * counts tries of the driver, not packets. */
 uint64_t xsk_socket_rx_lost(const struct xsk_sock *s)
@@ -226,7 +261,7 @@ uint64_t xsk_socket_rx_lost(const struct xsk_sock *s)
  */
 void xsk_socket_refill(struct xsk_sock *s, struct umem *u)
 {
-	uint32_t n = XSK_FILL_SIZE - s->n_posted, at = 0;
+	uint32_t n = s->fill_max > s->n_posted ? s->fill_max - s->n_posted : 0, at = 0;
 	uint32_t room = xsk_prod_nb_free(&s->fill, n);
 
 	if (n > room)
@@ -237,8 +272,12 @@ void xsk_socket_refill(struct xsk_sock *s, struct umem *u)
 		return;
 	uint32_t got = xsk_ring_prod__reserve(&s->fill, n, &at);
 	assert(got == n);
-	for (uint32_t i = 0; i < n; i++)
-		*xsk_ring_prod__fill_addr(&s->fill, at + i) = umem_get(u);
+	for (uint32_t i = 0; i < n; i++) {
+		uint64_t addr = umem_get(u);
+
+		umem_hold(u, addr, s->id);
+		*xsk_ring_prod__fill_addr(&s->fill, at + i) = addr;
+	}
 	xsk_ring_prod__submit(&s->fill, n);
 	s->n_posted += n;
 }

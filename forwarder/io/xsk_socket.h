@@ -22,7 +22,8 @@ struct xsk_socket_spec {
 	bool tx;             /* with a TX ring; else for receiving only */
 	bool zerocopy;       /* of the first socket of a UMEM; others follow it */
 	struct umem *umem;
-	int shared_fd;       /* first socket of the UMEM, or -1: this is the first */
+	int shared_fd;       /* a bound socket of the UMEM, or -1: this is the first */
+	uint8_t id;          /* no other socket of the UMEM has it */
 };
 
 /** Rings are used through libxdp's inline functions. */
@@ -33,9 +34,11 @@ struct xsk_sock {
 	struct xsk_ring_cons comp;
 	uint32_t n_posted;  /* frames given to the fill ring and not received yet */
 	uint32_t n_tx_out;  /* frames given to the TX ring and not completed yet */
+	uint32_t fill_max;  /* frames that it may have for receiving, at most XSK_FILL_SIZE */
 	int fd;
 	uint16_t iface;     /* index in the port */
 	uint16_t queue;
+	uint8_t id;         /* as a holder of frames */
 	struct {
 		void *at;
 		size_t len;
@@ -47,16 +50,29 @@ struct xsk_sock {
 MUST_CHECK int xsk_socket_open(struct xsk_sock *s, const struct xsk_socket_spec *spec,
 			       uint64_t deadline_ms, struct error *err);
 
-/** Close. Frames it held are the kernel's until the UMEM's last socket is closed. */
+/** The same in two steps, for a worker that runs: make it, give it fill_max and frames (xsk_socket_refill,
+ *  while the worker stands still), then bind. After an error of bind frames are to be taken back before it is
+ *  closed: umem_reclaim. */
+MUST_CHECK int xsk_socket_make(struct xsk_sock *s, const struct xsk_socket_spec *spec,
+			       struct error *err);
+MUST_CHECK int xsk_socket_bind(const struct xsk_sock *s, const struct xsk_socket_spec *spec,
+			       uint64_t deadline_ms, struct error *err);
+
+/** Close. Frames it held are the kernel's until another socket is bound to the same queue, the interface is
+ *  gone or the UMEM's last socket is closed. */
 void xsk_socket_close(struct xsk_sock *s);
 
 /** True if the kernel passes frames without copying them. */
 bool xsk_socket_is_zerocopy(const struct xsk_sock *s);
 
+/** True if its interface has been deleted, or moved out of the network namespace: it is good for nothing
+ *  any more. Says so once. */
+bool xsk_socket_is_dead(const struct xsk_sock *s);
+
 /** Packets lost between XDP and the RX ring: no frame in the fill ring, or the RX ring full. */
 uint64_t xsk_socket_rx_lost(const struct xsk_sock *s);
 
-/** Give frames of the pool to the fill ring until it holds XSK_FILL_SIZE. Thread: worker. */
+/** Give frames of the pool to the fill ring until the socket has fill_max for receiving. Thread: worker. */
 void xsk_socket_refill(struct xsk_sock *s, struct umem *u);
 
 /** Take completed frames back into the pool. Thread: worker. */

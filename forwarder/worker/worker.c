@@ -21,8 +21,9 @@
  * finds HOLD gone, and the worker loads the snapshot pointer after it.
  *
  * A sleeper in port_sleep counts as parked without being waked: when it wakes up by itself, it
- * finds HOLD and waits on the futex. A RUNNING worker that meets HOLD on its way to sleep parks
- * instead.
+ * finds HOLD, is PARKED from then on and waits on the futex. Who would change the port itself has
+ * to wake it and wait for that, since the sleeper is inside the driver (workers_wait_still). A
+ * RUNNING worker that meets HOLD on its way to sleep parks instead.
  *
  * tests/model/park.pml is this protocol as a model that spin checks in every state; W1.., C1.. and
  * S1.. below name its steps. */
@@ -97,7 +98,10 @@ static bool enter_running(struct worker *w)
 	for (;;) {
 		if (word & WORKER_QUIT) /* W2 */
 			return false;
-		if (word & WORKER_HOLD) { /* W3 */
+		if ((word & WORKER_HOLD) && state_of(word) == WORKER_ASLEEP) { /* W3a */
+			word = state_set(w, WORKER_PARKED);
+			word_wake(&w->state);
+		} else if (word & WORKER_HOLD) { /* W3 */
 			word_wait(&w->state, word, NULL);
 			word = atomic_load(&w->state);
 		} else if (atomic_compare_exchange_weak(&w->state, &word, WORKER_RUNNING)) {
@@ -114,7 +118,7 @@ unsigned worker_round(struct worker *w)
 	const struct snapshot *s = atomic_load_explicit(&w->snapshot, memory_order_acquire);
 	struct frame frames[BURST_MAX];
 	unsigned n_queues = w->port->n_queues;
-	unsigned q = w->first_queue;
+	unsigned q = w->first_queue < n_queues ? w->first_queue : 0; /* there may be fewer now */
 	uint64_t now_ms = 0;
 	unsigned total = 0;
 
@@ -329,6 +333,18 @@ int workers_wait_parked(struct worker *const *w, unsigned n, int timeout_ms)
 		if (!wait_parked(w[i], deadline_ns))
 			return -ETIMEDOUT;
 	return 0;
+}
+
+void workers_wait_still(struct worker *const *w, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++) {
+		uint32_t word;
+
+		port_wake(w[i]->port);
+		while ((word = atomic_load(&w[i]->state)),
+		       state_of(word) == WORKER_RUNNING || state_of(word) == WORKER_ASLEEP)
+			word_wait(&w[i]->state, word, NULL);
+	}
 }
 
 void workers_release(struct worker *const *w, unsigned n)

@@ -73,6 +73,9 @@ bool workers_parked(struct worker *const *w, unsigned n);
 /** Wait for that; futex, never spins long. timeout_ms < 0: for ever. 0 or -ETIMEDOUT (the hold is still
  *  on). */
 MUST_CHECK int workers_wait_parked(struct worker *const *w, unsigned n, int timeout_ms);
+/** Wait, for ever, until none is even inside its port: sleepers are waked. From then until the release the
+ *  caller may change the ports. */
+void workers_wait_still(struct worker *const *w, unsigned n);
 /** Let them go on. */
 void workers_release(struct worker *const *w, unsigned n);
 /** Swap the snapshot: only while all are parked, or before the start. */

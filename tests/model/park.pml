@@ -83,7 +83,13 @@ inline enter_running(i)
 	seen = word[i];					/* W1 load */
 	do
 	:: atomic { seen & QUIT -> ok = false; break }	/* W2 */
-	:: !(seen & QUIT) && (seen & HOLD) ->
+	:: !(seen & QUIT) && (seen & HOLD) && (seen & STATE) == ASLEEP ->
+		atomic {				/* W3a out of the driver: still */
+			word[i] = (word[i] & ~STATE) | PARKED;
+			seen = word[i]
+		};
+		word_wake(i)
+	:: !(seen & QUIT) && (seen & HOLD) && (seen & STATE) != ASLEEP ->
 		worker_wait(i, seen);			/* W3 wait for the release */
 		seen = word[i]
 	:: atomic {					/* W4 compare-and-swap to RUNNING */

@@ -353,6 +353,35 @@ static void read_health_history(void *ctx, const char *vip, const char *dip,
 						{1700000000001, "down", "bad \xff bytes"}}};
 }
 
+static unsigned read_interfaces(void *ctx, struct iface_status out[IFACES_MAX])
+{
+	(void)ctx;
+	out[0] = (struct iface_status){.name = "eth0",
+				       .state = IFACE_REBINDING,
+				       .reason = "queue 1 stands still",
+				       .ifindex = 2,
+				       .mtu = 1500,
+				       .n_queues = 3,
+				       .n_bound = 2,
+				       .rebinds_total = 4,
+				       .stalls_total = 1};
+	out[1] = (struct iface_status){.name = "eth1", .state = IFACE_UP, .mtu = 9000};
+	return 2;
+}
+
+static unsigned copy_queues(void *ctx, struct xsk_queue **out)
+{
+	static const struct xsk_queue queues[] = {{"eth0", 0, 0, XDP_MODE_COPY},
+						  {"eth0", 1, 1, XDP_MODE_GENERIC}};
+
+	(void)ctx;
+	*out = malloc(sizeof(queues));
+	if (!*out)
+		return 0;
+	memcpy(*out, queues, sizeof(queues));
+	return ARRAY_LEN(queues);
+}
+
 static void read_warnings(void *ctx, struct warnings *out)
 {
 	(void)ctx;
@@ -417,9 +446,6 @@ static struct auth *fake_auth(void)
 void api_fake_context(struct api_context *api)
 {
 	static const int cpus[] = {1, -1};
-	static const struct xsk_queue queues[] = {{"eth0", 0, 0, XDP_MODE_COPY},
-						  {"eth0", 1, 1, XDP_MODE_GENERIC}};
-
 	static struct events *events;
 	if (!events)
 		events = events_new("00000000deadbeef");
@@ -431,9 +457,7 @@ void api_fake_context(struct api_context *api)
 			 .lookup_memory = HUGEMEM_RESERVED,
 			 .umem_memory = HUGEMEM_TRANSPARENT,
 			 .n_workers = 2,
-			 .cpus = cpus,
-			 .n_queues = 2,
-			 .queues = queues},
+			 .cpus = cpus},
 		.events = events,
 		.change = change,
 		.look = look,
@@ -454,6 +478,8 @@ void api_fake_context(struct api_context *api)
 		.read_traffic = read_traffic,
 		.override_health = override_health,
 		.read_health_history = read_health_history,
+		.read_interfaces = read_interfaces,
+		.copy_queues = copy_queues,
 		.read_warnings = read_warnings,
 		.serving = serving,
 		.look_at_machine = look_at_machine,

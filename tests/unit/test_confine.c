@@ -1,14 +1,19 @@
 /* Giving up privileges, in processes of their own: with threads that are about to be gone, and with
- * some that stay. (What is left after it is for the end-to-end tests.) The processes are this
- * program again, with an argument: in one that was only forked a sanitizer has more threads. */
+ * some that stay; with locked memory that has a limit, and without. (What is left of a whole
+ * concuryd is for the end-to-end tests.) The processes are this program again, with an argument: in
+ * one that was only forked a sanitizer has more threads. */
 #include <check.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/capability.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/error.h"
 #include "control/confine.h"
 
 #define LEAVE_US 100000
@@ -36,6 +41,52 @@ static int enter_beside(void *(*f)(void *))
 		if (pthread_create(&thread, NULL, f, NULL) || pthread_detach(thread))
 			return 255;
 	return -confine_enter(&err);
+}
+
+/* Not everybody who runs this may lift the limit of locked memory, so it is as if. */
+static rlim_t locked_memory;
+
+int getrlimit(__rlimit_resource_t resource, struct rlimit *limit)
+{
+	if (syscall(SYS_prlimit64, 0, resource, NULL, limit))
+		return -1;
+	if (resource == RLIMIT_MEMLOCK && locked_memory)
+		limit->rlim_cur = limit->rlim_max = locked_memory;
+	return 0;
+}
+
+int setrlimit(__rlimit_resource_t resource, const struct rlimit *limit)
+{
+	if (resource == RLIMIT_MEMLOCK && locked_memory) {
+		errno = EPERM;
+		return -1;
+	}
+	return (int)syscall(SYS_prlimit64, 0, resource, limit, NULL);
+}
+
+/* Which of the three are left, as bits; 128: another is, or it cannot be told. */
+static int enter_with_limit(rlim_t limit)
+{
+	static const cap_value_t known[] = {CAP_NET_ADMIN, CAP_NET_RAW, CAP_IPC_LOCK};
+	struct error err;
+	int left = 0;
+
+	locked_memory = limit;
+	if (confine_enter(&err))
+		return 128;
+	cap_t have = cap_get_proc();
+	for (cap_value_t cap = 0; have && cap < cap_max_bits(); cap++) {
+		cap_flag_value_t there = CAP_CLEAR;
+		int bit = 128;
+
+		if (cap_get_flag(have, cap, CAP_PERMITTED, &there) || !there)
+			continue;
+		for (unsigned i = 0; i < ARRAY_LEN(known); i++)
+			if (known[i] == cap)
+				bit = 1 << i;
+		left |= bit;
+	}
+	return have ? left : 128;
 }
 
 /* The exit code of a process that does it. */
@@ -66,10 +117,27 @@ START_TEST(refuses_beside_threads)
 }
 END_TEST
 
+/* The kernel takes one of the two for packet memory that is registered anew. */
+START_TEST(keeps_what_locks_memory)
+{
+	ck_assert_int_eq(in_process("unlimited"), 1 | 2);
+	ck_assert_int_eq(in_process("limited"), 1 | 2 | 4);
+}
+END_TEST
+
+static int act(const char *what)
+{
+	if (strcmp(what, "unlimited") == 0)
+		return enter_with_limit(RLIM_INFINITY);
+	if (strcmp(what, "limited") == 0)
+		return enter_with_limit(8 << 20);
+	return enter_beside(strcmp(what, "leave") == 0 ? leave : stay);
+}
+
 int main(int argc, char **argv)
 {
 	if (argc == 2)
-		_exit(enter_beside(strcmp(argv[1], "leave") == 0 ? leave : stay));
+		_exit(act(argv[1]));
 
 	Suite *s = suite_create("confine");
 	TCase *tc = tcase_create("confine");
@@ -77,6 +145,7 @@ int main(int argc, char **argv)
 	tcase_set_timeout(tc, 60);
 	tcase_add_test(tc, waits_for_ending_threads);
 	tcase_add_test(tc, refuses_beside_threads);
+	tcase_add_test(tc, keeps_what_locks_memory);
 	suite_add_tcase(s, tc);
 	SRunner *sr = srunner_create(s);
 	srunner_run_all(sr, CK_NORMAL);

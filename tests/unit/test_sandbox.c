@@ -210,7 +210,7 @@ END_TEST
 
 static int rights(void)
 {
-	static const cap_value_t both[] = {CAP_NET_ADMIN, CAP_NET_RAW};
+	struct rlimit locked;
 	cap_flag_value_t there;
 	struct error err;
 	char path[96];
@@ -221,8 +221,10 @@ static int rights(void)
 	MUST(3, fchown(fd, 4711, 4711) == 0 && close(fd) == 0);
 	MUST(4, confine_enter(&err) == 0);
 	cap_t have = cap_get_proc();
+	MUST(8, getrlimit(RLIMIT_MEMLOCK, &locked) == 0);
 	for (cap_value_t cap = 0; cap < cap_max_bits(); cap++) {
-		bool kept = cap == both[0] || cap == both[1];
+		bool kept = cap == CAP_NET_ADMIN || cap == CAP_NET_RAW ||
+			    (cap == CAP_IPC_LOCK && locked.rlim_cur != RLIM_INFINITY);
 		for (cap_flag_t flag = CAP_EFFECTIVE; flag <= CAP_INHERITABLE; flag++) {
 			MUST(5, cap_get_flag(have, cap, flag, &there) == 0);
 			MUST(6, (there == CAP_SET) == (kept && flag != CAP_INHERITABLE));

@@ -14,7 +14,7 @@ static struct warnings now;
 static void set_up(void)
 {
 	w = world_new(1, 1024);
-	ck_assert_int_eq(watch_new(NULL, 0, w->control, &watch), 0);
+	ck_assert_int_eq(watch_new(NULL, w->control, &watch), 0);
 }
 
 static void tear_down(void)

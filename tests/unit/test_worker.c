@@ -363,6 +363,46 @@ START_TEST(test_hold_before_sleep)
 }
 END_TEST
 
+/* Who changes ports: none is inside its own, sleepers are waked, and what there is of queues
+ * afterwards is what is looked at. */
+START_TEST(test_still) /* _i: enum traffic */
+{
+	struct snapshot *s = set_up((enum traffic)_i);
+
+	workers_hold(workers, WORKERS);
+	workers_wait_still(workers, WORKERS); /* not started */
+	release();
+	ports[0].block_sleep = ports[1].block_sleep = true;
+	start();
+	for (unsigned i = 0; i < 300; i++) {
+		if (_i == NONE && i < 10)
+			wait_for(&ports[i % WORKERS].in_sleep, 1);
+		workers_hold(workers, WORKERS);
+		workers_wait_still(workers, WORKERS);
+		for (unsigned w = 0; w < WORKERS; w++) {
+			struct steered_port *t = &ports[w];
+			uint32_t state = atomic_load(&workers[w]->state) & WORKER_STATE_MASK;
+
+			/* A thread that is not there yet is still, too. */
+			ck_assert(state == WORKER_PARKED || state == WORKER_STOPPED);
+			ck_assert_uint_eq(atomic_load(&t->in_rx), 0);
+			ck_assert_uint_eq(atomic_load(&t->in_sleep), 0);
+			t->port.n_queues = (i + w) % (QUEUES + 1);
+			memset(t->bursts_of_queue, 0, sizeof(t->bursts_of_queue));
+		}
+		release();
+		if (i % 8 == 0)
+			usleep(500);
+		hold();
+		for (unsigned w = 0; w < WORKERS; w++)
+			for (unsigned q = ports[w].port.n_queues; q < QUEUES; q++)
+				ck_assert_uint_eq(ports[w].bursts_of_queue[q], 0);
+		release();
+	}
+	tear_down(s);
+}
+END_TEST
+
 START_TEST(test_wait_times_out)
 {
 	struct snapshot *s = set_up(STEADY);
@@ -454,6 +494,7 @@ int main(void)
 	tcase_add_test(tc, test_stop_wakes);
 	tcase_add_test(tc, test_asleep_is_parked);
 	tcase_add_test(tc, test_hold_before_sleep);
+	tcase_add_loop_test(tc, test_still, NONE, STEADY + 1);
 	tcase_add_test(tc, test_wait_times_out);
 	tcase_add_loop_test(tc, test_publishes, STEADY, ON_AND_OFF + 1);
 	suite_add_tcase(s, tc);

@@ -39,6 +39,7 @@ static void setup(void)
 	ck_assert_int_eq(umem_init(&p->umem, FRAMES, CHUNK), 0);
 	s = &p->socks[0];
 	s->fd = -1;
+	s->fill_max = XSK_FILL_SIZE;
 	p->tx_socks[0] = 0;
 	p->port.n_queues = 1;
 	ATTACH(&s->fill, fill, XSK_FILL_SIZE);

@@ -7,6 +7,7 @@
 #include <net/if.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -40,6 +41,19 @@ void bed_setup(void)
 			 0);
 	netns_mac("l0", bed_macs[0]);
 	netns_mac("l1", bed_macs[1]);
+}
+
+void bed_remake(unsigned iface)
+{
+	const char *own = iface ? "l1" : "l0", *peer = iface ? "p1" : "p0";
+
+	close(peer_socks[iface]);
+	netns_veth(bed_lb, own, bed_peer, peer, N_QUEUES);
+	netns_enter(bed_peer);
+	ck_assert_int_eq(netns_sh("sysctl -qw net.ipv6.conf.%s.disable_ipv6=1", peer), 0);
+	peer_socks[iface] = netns_packet_socket(peer);
+	netns_enter(bed_lb);
+	netns_mac(own, bed_macs[iface]);
 }
 
 void bed_teardown(void)
@@ -181,16 +195,60 @@ unsigned bed_forward(struct port *p, int out, unsigned n, int ms)
 	return total;
 }
 
-/* Every frame of the pool is free, with the kernel for receiving, or being sent: none is lost. */
+/* A frame that is not free is held by whom umem says; how many each socket should have, it counts
+ * itself. */
 void bed_check_frames(struct port *port)
 {
 	const struct xsk_port *p = (struct xsk_port *)port;
-	uint32_t n = p->umem.n_free;
+	const struct umem *u = &p->umem;
+	uint32_t held[UINT8_MAX + 1] = {0};
+	bool *is_free = calloc(u->n_frames, sizeof(*is_free));
 
-	for (unsigned q = 0; q < port->n_queues; q++)
-		n += p->socks[q].n_posted + p->socks[q].n_tx_out;
-	ck_assert_uint_eq(n, p->umem.n_frames);
+	ck_assert_ptr_nonnull(is_free);
+	for (uint32_t i = 0; i < u->n_free; i++) {
+		uint64_t frame = u->free[i] / u->chunk;
+
+		ck_assert_uint_lt(frame, u->n_frames);
+		ck_assert_msg(!is_free[frame], "frame %llu is free twice",
+			      (unsigned long long)frame);
+		is_free[frame] = true;
+	}
+	for (uint32_t i = 0; i < u->n_frames; i++)
+		held[u->holders[i]] += !is_free[i];
+	for (unsigned q = 0; q < port->n_queues; q++) {
+		const struct xsk_sock *s = &p->socks[q];
+
+		ck_assert_uint_eq(held[s->id], s->n_posted + s->n_tx_out);
+		held[s->id] = 0;
+	}
+	for (unsigned k = 0; k < p->n_limbo; k++)
+		held[p->limbo[k].id] = 0;
+	for (unsigned id = 0; id <= UINT8_MAX; id++)
+		ck_assert_msg(held[id] == 0, "%u frames are lost (holder %u)", held[id], id);
+	free(is_free);
 }
+
+void bed_check_way(struct port *p, unsigned in, unsigned out)
+{
+	const unsigned n = 100;
+	uint8_t buf[2048];
+	unsigned got = 0;
+
+	bed_inject_syns(in, n);
+	ck_assert_uint_eq(bed_forward(p, (int)out, n, 5000), n);
+	while (got < n && bed_take(out, bed_macs[out], buf, sizeof(buf), 2000) > 0)
+		got++;
+	ck_assert_uint_eq(got, n);
+	bed_check_frames(p);
+}
+
+static void run_at_once(void *ctx, void (*fn)(void *arg), void *arg)
+{
+	(void)ctx;
+	fn(arg);
+}
+
+const struct xsk_pause bed_at_once = {NULL, run_at_once};
 
 int bed_attached_id(const char *ifname, uint32_t flags)
 {

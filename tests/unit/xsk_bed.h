@@ -5,7 +5,7 @@
 #pragma once
 
 #include "frames.h"
-#include "io/port_xsk.h"
+#include "io/xsk_life.h"
 
 #define VIP "10.9.0.100"
 #define VIP6 "2001:db8::100"
@@ -16,6 +16,9 @@ extern uint8_t bed_macs[2][6]; /* of l0, l1 */
 
 void bed_setup(void);
 void bed_teardown(void);
+
+/** After l<iface> was deleted: another pair of the names, with other addresses. */
+void bed_remake(unsigned iface);
 
 /* --- the peer's side, by p<iface> ---------------------------------------------------------------- */
 
@@ -45,8 +48,15 @@ void bed_start(struct xsk *x);
  *  how many; each must be sound, and has its source MAC address set to that of `out`. */
 unsigned bed_forward(struct port *p, int out, unsigned n, int ms);
 
-/** Every frame of the pool is free, with the kernel for receiving, or being sent: none is lost. */
+/** Every frame of the pool is free, or with one socket, for receiving or being sent, or was with a removed one
+ *  that is not reclaimed: none is lost, none is there twice. */
 void bed_check_frames(struct port *port);
+
+/** SYNs come in by one interface and leave by another, or the same: all of them, and no frame is lost. */
+void bed_check_way(struct port *p, unsigned in, unsigned out);
+
+/** How to pause workers where there is no thread but the test's. */
+extern const struct xsk_pause bed_at_once;
 
 /** Id of the program on an interface in a mode (0: any), 0 if there is none. */
 int bed_attached_id(const char *ifname, uint32_t flags);
