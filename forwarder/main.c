@@ -454,7 +454,7 @@ static int run(const struct options *o)
 		store_rest(d.store);
 	(void)priority_raise();
 	if (!rc)
-		rc = confine_enter(&err);
+		rc = confine_enter(o->keep_ipc_lock, &err);
 	if (!rc)
 		rc = run_threads(&d, &err);
 	if (rc) {

@@ -8,8 +8,8 @@
  *
  * Packet memory is registered with the kernel anew when a worker's last interface comes back, and
  * counts as locked then. The kernel takes either a limit or a capability for that. The limit needs
- * no trust, so it is lifted here, or was by who started us (LimitMEMLOCK=); only where neither
- * could be (a container without CAP_SYS_RESOURCE) CAP_IPC_LOCK stays. */
+ * no trust, so it is lifted here, or was by who started us (LimitMEMLOCK=); where neither could be
+ * (a container without CAP_SYS_RESOURCE) CAP_IPC_LOCK stays if the operator says so. */
 #include "control/confine.h"
 
 #include <dirent.h>
@@ -75,17 +75,19 @@ static void raise_limit(__rlimit_resource_t resource, rlim_t wanted)
 }
 
 /* How many of the list are kept. */
-static unsigned count_kept(void)
+static unsigned count_kept(bool keep_ipc_lock)
 {
 	struct rlimit limit;
 
 	raise_limit(RLIMIT_MEMLOCK, RLIM_INFINITY);
 	if (getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur == RLIM_INFINITY)
 		return N_KEPT;
-	log_info("concuryd",
-		 "keeping CAP_IPC_LOCK, as locked memory has a limit "
-		 "(LimitMEMLOCK=infinity in the unit, or ulimit -l unlimited, spares it)");
-	return ARRAY_LEN(kept);
+	if (keep_ipc_lock)
+		return ARRAY_LEN(kept);
+	log_info("concuryd", "locked memory has a limit: an interface that vanishes may need a "
+			     "restart to be served again (LimitMEMLOCK=infinity in the unit or "
+			     "ulimit -l unlimited, else --keep-ipc-lock)");
+	return N_KEPT;
 }
 
 static bool is_kept(cap_value_t cap, unsigned n_kept)
@@ -124,13 +126,13 @@ static int drop_capabilities(unsigned n_kept)
 	return rc;
 }
 
-int confine_enter(struct error *err)
+int confine_enter(bool keep_ipc_lock, struct error *err)
 {
 	unsigned n = wait_for_ended();
 
 	if (!n || n > THREADS)
 		return error_set(err, -EBUSY, "cannot give up privileges: %u threads", n);
-	unsigned n_kept = count_kept();
+	unsigned n_kept = count_kept(keep_ipc_lock);
 	drop_bounding_set(n_kept);
 	int rc = drop_capabilities(n_kept);
 	if (!rc && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))

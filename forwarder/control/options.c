@@ -28,6 +28,10 @@ const char options_help[] =
 	"  --flows N            flows that are remembered, all VIPs together (1M, or what fits)\n"
 	"  --xdp-mode MODE      auto, zerocopy, copy or generic (auto)\n"
 	"  --checksum MODE      auto, keep or complete (auto)\n"
+	"  --keep-ipc-lock      keep CAP_IPC_LOCK where locked memory has a limit, to serve "
+	"interfaces "
+	"that\n"
+	"                       vanish and come back\n"
 	"  --check              look at the machine, print what must be mended, and exit\n"
 	"  --init-token         make the first token of the API, print it, and exit\n"
 	"  --detach             remove the steer program from the interfaces, and exit\n"
@@ -124,6 +128,9 @@ static int take_option(int option, struct options *o, struct error *err)
 	case 'W':
 		o->web = optarg;
 		return 0;
+	case 'k':
+		o->keep_ipc_lock = true;
+		return 0;
 	case 'd':
 		o->database = optarg;
 		return 0;
@@ -167,6 +174,7 @@ int options_parse(int argc, char **argv, struct options *out, struct error *err)
 		{"flows", required_argument, NULL, 'f'},
 		{"xdp-mode", required_argument, NULL, 'x'},
 		{"checksum", required_argument, NULL, 'c'},
+		{"keep-ipc-lock", no_argument, NULL, 'k'},
 		{"check", no_argument, NULL, ACTION_CHECK},
 		{"init-token", no_argument, NULL, ACTION_INIT_TOKEN},
 		{"detach", no_argument, NULL, ACTION_DETACH},

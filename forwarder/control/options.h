@@ -41,6 +41,7 @@ struct options {
 	uint64_t n_flows;   /* 0 = the default */
 	enum xdp_mode xdp_mode;
 	enum checksum_mode checksum;
+	bool keep_ipc_lock;
 };
 
 /** What --help prints. */

@@ -157,7 +157,10 @@ static int socket_error(struct error *err, int rc, const struct xsk_socket_spec 
 {
 	return error_set(err, rc, "%s queue %u: cannot %s: %s%s", spec->ifname, spec->queue, what,
 			 strerror(-rc),
-			 rc == -EBUSY ? " (another program has an AF_XDP socket on it)" : "");
+			 rc == -EBUSY	  ? " (another program has an AF_XDP socket on it)"
+			 : rc == -ENOBUFS ? " (locked memory has a limit: ulimit -l unlimited, "
+					    "LimitMEMLOCK=infinity or --keep-ipc-lock)"
+					  : "");
 }
 
 int xsk_socket_make(struct xsk_sock *s, const struct xsk_socket_spec *spec, struct error *err)

@@ -47,7 +47,7 @@ def setup(lab):
     lab.script("lb", "sysctl -qw net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2")
     make_eth1(lab)
     lab.start_backends()
-    lab.start_daemon("--interface", "eth1")
+    lab.start_daemon("--interface", "eth1", "--keep-ipc-lock")
     lab.put_vip()
     lab.put_dips({b: 1 for b in BACKENDS})
     lab.put_vip("two", VIP_B)

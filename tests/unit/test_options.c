@@ -68,11 +68,12 @@ START_TEST(every_option)
 
 	ck_assert_int_eq(parse("--interface a --token-file t --tls-cert c --tls-key k "
 			       "--tls-client-ca r --listen-read-only 127.0.0.1:2 --cors-origin "
-			       "https://x --web w",
+			       "https://x --web w --keep-ipc-lock",
 			       &o, &err),
 			 0);
 	ck_assert_str_eq(o.token_file, "t");
 	ck_assert_str_eq(o.web, "w");
+	ck_assert(o.keep_ipc_lock);
 	ck_assert_str_eq(o.tls_cert, "c");
 	ck_assert_str_eq(o.tls_key, "k");
 	ck_assert_str_eq(o.tls_client_ca, "r");

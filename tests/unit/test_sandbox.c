@@ -190,7 +190,7 @@ static int with_threads(void)
 
 	gate = eventfd(0, EFD_CLOEXEC);
 	MUST(2, pthread_create(&old, NULL, try_later, &before) == 0);
-	MUST(3, confine_enter(&err) == -EBUSY); /* its capabilities would stay */
+	MUST(3, confine_enter(false, &err) == -EBUSY); /* its capabilities would stay */
 	MUST(4, confine_calls(&err) == 0);
 	MUST(5, write(gate, &one, sizeof(one)) == (ssize_t)sizeof(one));
 	MUST(6, pthread_join(old, NULL) == 0 && before == 0);
@@ -210,7 +210,6 @@ END_TEST
 
 static int rights(void)
 {
-	struct rlimit locked;
 	cap_flag_value_t there;
 	struct error err;
 	char path[96];
@@ -219,12 +218,10 @@ static int rights(void)
 	snprintf(path, sizeof(path), "%s/others", dir);
 	MUST(2, (fd = open(path, O_CREAT | O_WRONLY, 0600)) >= 0);
 	MUST(3, fchown(fd, 4711, 4711) == 0 && close(fd) == 0);
-	MUST(4, confine_enter(&err) == 0);
+	MUST(4, confine_enter(false, &err) == 0);
 	cap_t have = cap_get_proc();
-	MUST(8, getrlimit(RLIMIT_MEMLOCK, &locked) == 0);
 	for (cap_value_t cap = 0; cap < cap_max_bits(); cap++) {
-		bool kept = cap == CAP_NET_ADMIN || cap == CAP_NET_RAW ||
-			    (cap == CAP_IPC_LOCK && locked.rlim_cur != RLIM_INFINITY);
+		bool kept = cap == CAP_NET_ADMIN || cap == CAP_NET_RAW;
 		for (cap_flag_t flag = CAP_EFFECTIVE; flag <= CAP_INHERITABLE; flag++) {
 			MUST(5, cap_get_flag(have, cap, flag, &there) == 0);
 			MUST(6, (there == CAP_SET) == (kept && flag != CAP_INHERITABLE));
@@ -280,7 +277,7 @@ static int forward(void)
 	struct error err;
 
 	MUST(2, map >= 0);
-	MUST(3, confine_enter(&err) == 0);
+	MUST(3, confine_enter(false, &err) == 0);
 	MUST(4, use_map(map) == 0);
 	int xsk = socket(AF_XDP, SOCK_RAW, 0);
 	MUST(5, xsk >= 0);
@@ -320,7 +317,7 @@ static int serve(void)
 	api_fake_context(&api);
 	MUST(2, store_open(path, &store, &err) == 0);
 	MUST(3, http_open(&config, &server, &err) == 0);
-	MUST(4, confine_enter(&err) == 0);
+	MUST(4, confine_enter(false, &err) == 0);
 	MUST(5, http_start(server, &api, &err) == 0);
 	MUST(6, store_put_token(store, &t, &err) == 0);
 	for (unsigned i = 0; i < 2; i++) {
@@ -347,7 +344,7 @@ static int abort_now(void)
 {
 	struct error err;
 
-	return confine_enter(&err) ? 1 : (abort(), 2);
+	return confine_enter(false, &err) ? 1 : (abort(), 2);
 }
 
 /* A broken invariant still ends the process, by its proper signal. */
