@@ -100,7 +100,7 @@ def paths():
         yield "PUT", f"{VIP}/dips/{bad}", GOOD_DIP, (400 if bad == "%00" else 422), None
         yield "GET", f"/v1/vips/{bad}", None, (400 if bad == "%00" else 404), None
         yield "DELETE", f"{VIP}/dips/{bad}", None, (400 if bad == "%00" else 404), None
-    for url in ("/", "/v1", "/v1/", "/v2/vips", "/v1/vip", "/v1/vips/", "/v1/vips/none",
+    for url in ("/x", "/../x", "/README.md", "/v1", "/v1/", "/v2/vips", "/v1/vip", "/v1/vips/", "/v1/vips/none",
                 "/v1/vips/none/dips", "/v1/vips/none/dips/b1", f"{VIP}/", f"{VIP}/dips/", f"{VIP}/dips/b9",
                 f"{VIP}/dip", f"{DIP}/x", "/v1/statuss", "/V1/vips", "/v1//vips", "/v1/vips/../status",
                 "/livez/", "/" + "x" * 3000, "/v1/" + "a/" * 300):
