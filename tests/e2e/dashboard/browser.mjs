@@ -97,7 +97,8 @@ export async function run(main) {
 	} catch (e) {
 		const page = browser.contexts().flatMap((c) => c.pages()).at(-1);
 		await page?.screenshot({path: `${process.env.SHOTS}/failed.png`, timeout: 5000}).catch(() => {});
-		console.log(JSON.stringify({failed: `${e.stack || e}, at ${page?.url()}, ${JSON.stringify(page?.faults)}`}));
+		const said = await page?.getByRole("dialog").allInnerTexts().catch(() => []);
+		console.log(JSON.stringify({failed: `${e.stack || e}, at ${page?.url()}, ${JSON.stringify(page?.faults)}, dialog: ${said}`}));
 		code = 1;
 	}
 	await browser.close();
