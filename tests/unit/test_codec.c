@@ -282,6 +282,8 @@ static void random_vip(struct vip_info *v)
 	v->conf.match.port = (uint16_t)rnd(65536);
 	if (rnd(2))
 		v->conf.match.port_end = (uint16_t)rnd(65536);
+	if (v->conf.match.port_end == v->conf.match.port)
+		v->conf.match.port_end = 0; /* a range of one is the port alone */
 	v->conf.match.host_bits = (uint8_t)rnd(ip_addr_is_v4(&v->conf.match.address) ? 33 : 129);
 	v->conf.match.address = ip_addr_mask(&v->conf.match.address, v->conf.match.host_bits);
 	v->conf.match.protocol = (enum vip_protocol)rnd(3);
