@@ -174,10 +174,12 @@ $(BUILD)/gen/%.skel.h: $(BUILD)/forwarder/io/%.bpf.o
 	$(Q){ echo '/* NOLINTBEGIN: generated */'; bpftool gen skeleton $<; \
 		echo '/* NOLINTEND */'; } > $@
 
+$(BUILD)/unit/test_confine: UNIT_WRAP := getrlimit setrlimit
+
 $(BUILD)/unit/%: $(BUILD)/obj/tests/unit/%.o $(SUPPORT) $(LIB)
 	$(call say,LD,$@)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(LDFLAGS) -fno-lto -o $@ $< $(SUPPORT) $(LIB) $(LDLIBS) $(shell pkg-config --libs check)
+	$(Q)$(CC) $(LDFLAGS) $(UNIT_WRAP:%=-Wl,--wrap=%) -fno-lto -o $@ $< $(SUPPORT) $(LIB) $(LDLIBS) $(shell pkg-config --libs check)
 
 $(BUILD)/bench/%: $(BUILD)/obj/tests/bench/%.o $(SUPPORT) $(LIB)
 	$(call say,LD,$@)

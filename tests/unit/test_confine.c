@@ -46,7 +46,10 @@ static int enter_beside(void *(*f)(void *))
 /* Not everybody who runs this may lift the limit of locked memory, so it is as if. */
 static rlim_t locked_memory;
 
-int getrlimit(__rlimit_resource_t resource, struct rlimit *limit)
+int __wrap_getrlimit(__rlimit_resource_t resource, struct rlimit *limit);
+int __wrap_setrlimit(__rlimit_resource_t resource, const struct rlimit *limit);
+
+int __wrap_getrlimit(__rlimit_resource_t resource, struct rlimit *limit)
 {
 	if (syscall(SYS_prlimit64, 0, resource, NULL, limit))
 		return -1;
@@ -55,7 +58,7 @@ int getrlimit(__rlimit_resource_t resource, struct rlimit *limit)
 	return 0;
 }
 
-int setrlimit(__rlimit_resource_t resource, const struct rlimit *limit)
+int __wrap_setrlimit(__rlimit_resource_t resource, const struct rlimit *limit)
 {
 	if (resource == RLIMIT_MEMLOCK && locked_memory) {
 		errno = EPERM;
