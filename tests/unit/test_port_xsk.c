@@ -358,6 +358,8 @@ START_TEST(overload_is_counted)
 	bed_start(x);
 	bed_inject_syns(0, n);
 	got = bed_forward(p, 0, n, 500);
+	for (unsigned i = 0; i < 50 && got + xsk_rx_kernel_drops(x) < n; i++)
+		got += bed_forward(p, 0, n, 500); /* a busy machine takes longer */
 	ck_assert_uint_lt(got, n);
 	ck_assert_uint_eq(got + xsk_rx_kernel_drops(x), n);
 	bed_inject_syns(0, 100);
