@@ -16,7 +16,7 @@
 #include "base/entropy.h"
 #include "base/log.h"
 
-#define BACK_OFF_AFTER 10u /* failures in a row that are tried again at the next interval */
+#define BACK_OFF_AFTER 10u /* refusals in a row that are tried again at the next interval */
 #define BACK_OFF_MAX_MS 30000u
 #define AGE_MAX_MS 604800000u /* what the API takes */
 
@@ -125,13 +125,17 @@ static void learn_vips(struct agent_talk *t, const struct agent_reply *r)
 		begin_telling(t);
 }
 
+/* A forwarder that is away or starts is to know all one interval after it is back; one that refuses
+ * us is asked ever more seldom. */
 static void on_failure(struct agent_talk *t, const struct agent_reply *r)
 {
+	bool refused = r->status >= 400 && r->status < 500;
 	uint64_t delay = t->interval_ms;
 
 	if (t->n_failures++ == 0)
 		log_warning("agent", "%s: %s; trying on", t->url, r->error);
-	for (unsigned n = BACK_OFF_AFTER; n < t->n_failures && delay < BACK_OFF_MAX_MS; n++)
+	t->n_refusals = refused ? t->n_refusals + 1 : 0;
+	for (unsigned n = BACK_OFF_AFTER; n < t->n_refusals && delay < BACK_OFF_MAX_MS; n++)
 		delay *= 2;
 	t->send_ms = clock_now_ms() + (delay < BACK_OFF_MAX_MS ? delay : BACK_OFF_MAX_MS);
 	/* Told that the report is not one: sending it again would not help. */
@@ -163,7 +167,7 @@ void agent_talk_reply(struct agent_talk *t, const struct agent_reply *r, uint64_
 	}
 	if (t->n_failures)
 		log_info("agent", "%s answers again", t->url);
-	t->n_failures = 0;
+	t->n_failures = t->n_refusals = 0;
 	if (strcmp(t->forwarder, r->instance) != 0 && t->forwarder[0])
 		log_info("agent", "concuryd has restarted");
 	memcpy(t->forwarder, r->instance, sizeof(t->forwarder));

@@ -65,6 +65,7 @@ struct agent_talk {
 	bool begin; /* TELLING: from its first part */
 	char forwarder[17]; /* instance */
 	unsigned n_failures;
+	unsigned n_refusals; /* in a row */
 };
 
 /** A new instance, as after every start. vips: NULL: what the forwarder says. 0 or -ENOMEM. */

@@ -220,7 +220,20 @@ START_TEST(whatever_may_differ_is_told_anew)
 }
 END_TEST
 
-START_TEST(failures_back_off)
+START_TEST(who_is_away_is_tried_at_each_interval)
+{
+	start(0);
+	get_in_step();
+	agent_talk_next(&t);
+	for (unsigned i = 0; i < 30; i++) {
+		no_reply(i % 2 ? 503 : 0);
+		ck_assert_uint_eq(t.send_ms - clock_ms, INTERVAL);
+	}
+	end();
+}
+END_TEST
+
+START_TEST(refusals_back_off)
 {
 	uint64_t delay = 0;
 
@@ -228,7 +241,7 @@ START_TEST(failures_back_off)
 	get_in_step();
 	agent_talk_next(&t);
 	for (unsigned i = 0; i < 30; i++) {
-		no_reply(0);
+		no_reply(401);
 		uint64_t next = t.send_ms - clock_ms;
 		ck_assert(next >= delay && next <= 30000);
 		ck_assert(i > 9 || next == INTERVAL);
@@ -237,7 +250,7 @@ START_TEST(failures_back_off)
 	ck_assert_uint_eq(delay, 30000);
 	reply(t.out.sequence, false, "f1");
 	agent_talk_next(&t);
-	no_reply(0);
+	no_reply(401);
 	ck_assert_uint_eq(t.send_ms - clock_ms, INTERVAL);
 	end();
 }
@@ -253,7 +266,8 @@ int main(void)
 	tcase_add_test(tc, what_is_sent_again_keeps_its_date);
 	tcase_add_test(tc, ends_are_dated);
 	tcase_add_test(tc, whatever_may_differ_is_told_anew);
-	tcase_add_test(tc, failures_back_off);
+	tcase_add_test(tc, who_is_away_is_tried_at_each_interval);
+	tcase_add_test(tc, refusals_back_off);
 	suite_add_tcase(s, tc);
 	SRunner *r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);

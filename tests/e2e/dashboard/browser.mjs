@@ -6,7 +6,7 @@ import readline from "node:readline";
 import {chromium} from "playwright-core";
 
 export const BASE = process.env.DASHBOARD_URL;
-export const TIMEOUT_MS = 15000;
+export const TIMEOUT_MS = 30000;
 
 const lines = readline.createInterface({input: process.stdin})[Symbol.asyncIterator]();
 
