@@ -37,14 +37,15 @@ void announce_change(struct control *c, const struct control_request *r)
 	const struct control_transaction *t = r->transaction;
 
 	if (t && t->several) {
-		events_emit(c->events,
-			    &(struct event_note){.kind = EVENT_change,
-						 .generation = r->change.generation,
-						 .values = {{"edits", t->n_edits},
-							    {"flows_pinned", r->change.flows_pinned},
-							    {"flows_moved", r->change.flows_moved},
-							    {"dcodes_moved", r->change.dcodes_moved}}},
-			    "%u edits were made in one", t->n_edits);
+		events_emit(
+			c->events,
+			&(struct event_note){.kind = EVENT_change,
+					     .generation = r->change.generation,
+					     .values = {{"edits", t->n_edits},
+							{"flows_pinned", r->change.flows_pinned},
+							{"flows_moved", r->change.flows_moved},
+							{"dcodes_moved", r->change.dcodes_moved}}},
+			"%u edits were made in one", t->n_edits);
 		return;
 	}
 	events_emit(c->events,
