@@ -1,5 +1,5 @@
 /* A daemon made up for the API's tests: one VIP "web" with two DIPs, changes that are recorded and
- * answered as the test says; and a client that speaks raw HTTP. */
+ * answered as the test says. */
 #pragma once
 
 #include <stdatomic.h>
@@ -46,23 +46,3 @@ extern const struct auth_store api_fake_store;
 
 /** Everything of the context: the functions above and figures to recognise. */
 void api_fake_context(struct api_context *api);
-
-struct http_answer {
-	int status; /* 0: the connection was closed without an answer */
-	char headers[2048];
-	char *body; /* owned, NUL-terminated */
-	size_t len;
-};
-
-/** Connect to a listener text ("unix:PATH", "127.0.0.1:PORT"); -1 when refused. */
-int http_connect(const char *where);
-
-/** Send n bytes. False if the other side has closed. */
-bool http_send(int fd, const void *data, size_t n);
-
-/** Read one answer (to_head: without body). Free with http_answer_free. */
-void http_read(int fd, bool to_head, struct http_answer *a);
-void http_answer_free(struct http_answer *a);
-
-/** Value of a header, or NULL; valid until the thread's next call. */
-const char *http_header(const struct http_answer *a, const char *name);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "tests/unit/api_fake.h"
+#include "tests/unit/raw_http.h"
 
 static char dir[64];
 static char where[96];

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "tests/unit/api_fake.h"
+#include "tests/unit/raw_http.h"
 
 static char dir[64];
 static char where[96]; /* "unix:..." */

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "tests/unit/api_fake.h"
+#include "tests/unit/raw_http.h"
 
 #define TOKEN "0123456789abcdef0123456789abcdef"
 #define AGENT_TOKEN "fedcba9876543210fedcba9876543210"

@@ -12,6 +12,7 @@
 #include "api/server/auth.h"
 #include "base/clock.h"
 #include "tests/unit/api_fake.h"
+#include "tests/unit/raw_http.h"
 
 #define RING 4096u
 #define STREAMS_MAX 32u

@@ -9,6 +9,7 @@
 
 #include "api/server/router.h"
 #include "tests/unit/api_fake.h"
+#include "tests/unit/raw_http.h"
 
 /* Takes the C library's place, so that memory can fail here. */
 static bool no_memory;

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "tests/unit/api_fake.h"
+#include "tests/unit/raw_http.h"
 
 static struct http_server *server;
 static struct api_context api;
@@ -30,29 +31,6 @@ static void set_up(void)
 static void tear_down(void)
 {
 	http_close(server);
-}
-
-static int say(const char *to, const char *text)
-{
-	int fd = http_connect(to);
-
-	ck_assert_int_ge(fd, 0);
-	http_send(fd, text, strlen(text));
-	return fd;
-}
-
-/* True if the other side ends the connection within ms of real time; what it sent is thrown away.
- */
-static bool ends_within(int fd, unsigned ms)
-{
-	char buf[65536];
-	struct timeval limit = {.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};
-	ssize_t n;
-
-	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
-	while ((n = recv(fd, buf, sizeof(buf), 0)) > 0)
-		;
-	return n == 0 || (errno != EAGAIN && errno != EWOULDBLOCK);
 }
 
 static const struct {
@@ -103,14 +81,14 @@ START_TEST(heads_say_one_thing)
 {
 	for (size_t i = 0; i < ARRAY_LEN(heads); i++) {
 		struct http_answer a;
-		int fd = say(where, heads[i].head);
+		int fd = http_say(where, heads[i].head);
 		http_read(fd, false, &a);
 		ck_assert_msg(a.status == heads[i].status, "%s: %d %s", heads[i].head, a.status,
 			      a.body);
 		/* What follows an unclear head is not taken for a request. */
 		if (a.status == 400) {
 			ck_assert_ptr_nonnull(strstr(a.body, "/problems/bad-request"));
-			ck_assert(ends_within(fd, 2000));
+			ck_assert(http_ends_within(fd, 2000));
 		}
 		http_answer_free(&a);
 		close(fd);

@@ -19,6 +19,7 @@
 #include "api/server/listener.h"
 #include "base/clock.h"
 #include "tests/unit/api_fake.h"
+#include "tests/unit/raw_http.h"
 
 #define GET_LIVEZ "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"
 
@@ -26,11 +27,14 @@ static char dir[64], where[96]; /* "unix:..." */
 static struct http_server *server;
 static struct api_context api;
 static _Atomic uint64_t ahead_ns; /* of the real clock */
+static bool stands;		  /* the clock; set before there is a server */
 
 static uint64_t jumping_clock(void)
 {
 	struct timespec t;
 
+	if (stands)
+		return 1000000000u;
 	clock_gettime(CLOCK_BOOTTIME, &t);
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec + atomic_load(&ahead_ns);
 }
@@ -70,39 +74,16 @@ static void tear_down(void)
 	rmdir(dir);
 }
 
-static int say(const char *to, const char *text)
-{
-	int fd = http_connect(to);
-
-	ck_assert_int_ge(fd, 0);
-	http_send(fd, text, strlen(text));
-	return fd;
-}
-
 static int status_of(const char *to, const char *text)
 {
 	struct http_answer a;
-	int fd = say(to, text);
+	int fd = http_say(to, text);
 
 	http_read(fd, false, &a);
 	close(fd);
 	int status = a.status;
 	http_answer_free(&a);
 	return status;
-}
-
-/* True if the other side ends the connection within ms of real time; what it sent is thrown away.
- */
-static bool ends_within(int fd, unsigned ms)
-{
-	char buf[65536];
-	struct timeval limit = {.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};
-	ssize_t n;
-
-	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
-	while ((n = recv(fd, buf, sizeof(buf), 0)) > 0)
-		;
-	return n == 0 || (errno != EAGAIN && errno != EWOULDBLOCK);
 }
 
 /* --- heads ---------------------------------------------------------------------------------------
@@ -179,9 +160,9 @@ START_TEST(refused_requests_leave_nothing)
 		if (round == 20)
 			before = mallinfo2().uordblks;
 		for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
-			int fd = say(where, texts[i]);
+			int fd = http_say(where, texts[i]);
 			shutdown(fd, SHUT_WR);
-			ck_assert(ends_within(fd, 5000));
+			ck_assert(http_ends_within(fd, 5000));
 			close(fd);
 		}
 	}
@@ -206,7 +187,7 @@ START_TEST(slow_requests_are_cut)
 	int fds[ARRAY_LEN(begun)];
 
 	for (size_t i = 0; i < ARRAY_LEN(begun); i++)
-		fds[i] = say(where, begun[i]);
+		fds[i] = http_say(where, begun[i]);
 	/* A byte now and then does not help. */
 	for (int k = 0; k < 5; k++) {
 		usleep(100000);
@@ -216,7 +197,7 @@ START_TEST(slow_requests_are_cut)
 	}
 	pass(1000);
 	for (size_t i = 0; i < ARRAY_LEN(begun); i++) {
-		ck_assert_msg(ends_within(fds[i], 3000), "'%s' is not cut", begun[i]);
+		ck_assert_msg(http_ends_within(fds[i], 3000), "'%s' is not cut", begun[i]);
 		close(fds[i]);
 	}
 	ck_assert_int_eq(status_of(where, GET_LIVEZ), 200);
@@ -226,7 +207,7 @@ END_TEST
 START_TEST(kept_connections_are_kept_for_a_while)
 {
 	struct http_answer a;
-	int fd = say(where, GET_LIVEZ);
+	int fd = http_say(where, GET_LIVEZ);
 
 	http_read(fd, false, &a);
 	http_answer_free(&a);
@@ -244,7 +225,7 @@ START_TEST(kept_connections_are_kept_for_a_while)
 	bool ended = false;
 	for (int i = 0; i < 10 && !ended; i++) {
 		pass(61000);
-		ended = ends_within(fd, 1000);
+		ended = http_ends_within(fd, 1000);
 	}
 	ck_assert(ended);
 	close(fd);
@@ -299,7 +280,7 @@ START_TEST(a_crowd_keeps_nobody_out)
 	while (!atomic_load(&api_fake.n_changes_now))
 		usleep(1000);
 	for (unsigned i = 0; i < CROWD; i++)
-		fds[i] = say(where, held[i % ARRAY_LEN(held)]);
+		fds[i] = http_say(where, held[i % ARRAY_LEN(held)]);
 	for (int i = 0; i < 5; i++) {
 		uint64_t start = jumping_clock();
 		ck_assert_int_eq(status_of(where, GET_LIVEZ), 200);
@@ -324,7 +305,7 @@ START_TEST(waiting_changes_leave_room)
 
 	atomic_store(&api_fake.hold_changes, true);
 	for (unsigned i = 0; i < CHANGERS; i++)
-		fds[i] = say(where, change);
+		fds[i] = http_say(where, change);
 	while (atomic_load(&api_fake.n_changes_now) < CONNECTIONS_MAX / 2)
 		usleep(1000);
 	ck_assert_int_eq(status_of(where, GET_LIVEZ), 200);
@@ -356,29 +337,24 @@ static double cpu_s(void)
 /* All of a body of 16 MiB but its last byte. */
 static int begin_large_body(const char *body)
 {
-	int fd = say(where, "PUT /v1/config HTTP/1.1\r\nHost: x\r\nContent-Type: "
-			    "application/json\r\nContent-Length: 16777216\r\n\r\n");
+	int fd = http_say(where, "PUT /v1/config HTTP/1.1\r\nHost: x\r\nContent-Type: "
+				 "application/json\r\nContent-Length: 16777216\r\n\r\n");
 
 	ck_assert(http_send(fd, body, strlen(body)));
 	return fd;
 }
 
-static uint64_t still(void)
-{
-	return 1000000000u;
-}
-
 /* No deadline ends what a busy machine takes long for. */
 static void set_up_without_time(void)
 {
-	clock_set_source(still, NULL);
+	stands = true;
 	set_up();
 }
 
 static void tear_down_without_time(void)
 {
 	tear_down();
-	clock_set_source(NULL, NULL);
+	stands = false;
 }
 
 /* Whoever may connect can send bodies, before a token is looked at: together they may take only so

@@ -11,6 +11,7 @@
 #include "api/server/guard.h"
 #include "api/server/listener.h"
 #include "tests/unit/api_fake.h"
+#include "tests/unit/raw_http.h"
 
 static char dir[64];
 static char path[96];

@@ -22,6 +22,7 @@
 #include "tests/unit/api_fake.h"
 #include "tests/unit/netns.h"
 #include "tests/unit/prng.h"
+#include "tests/unit/raw_http.h"
 #include "tests/unit/world.h"
 
 #define CLIENTS 64

@@ -27,6 +27,7 @@
 #include "schema/store_tokens.h"
 #include "tests/unit/api_fake.h"
 #include "tests/unit/prng.h"
+#include "tests/unit/raw_http.h"
 
 static char dir[64];
 

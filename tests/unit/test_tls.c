@@ -15,6 +15,7 @@
 #include "api/server/auth.h"
 #include "api/server/tls.h"
 #include "tests/unit/api_fake.h"
+#include "tests/unit/raw_http.h"
 
 static char dir[64];
 static struct http_server *server;

@@ -11,6 +11,7 @@
 
 #include "api/server/web.h"
 #include "tests/unit/api_fake.h"
+#include "tests/unit/raw_http.h"
 
 #define TOKEN "0123456789abcdef0123456789abcdef"
 
