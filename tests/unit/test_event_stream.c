@@ -12,6 +12,7 @@
 #include "api/server/auth.h"
 #include "base/clock.h"
 #include "tests/unit/api_fake.h"
+#include "tests/unit/event_client.h"
 #include "tests/unit/raw_http.h"
 
 #define RING 4096u
@@ -77,134 +78,14 @@ static void emit(enum event_kind kind, const char *vip, unsigned from, unsigned 
 			"number %u", i);
 }
 
-/* --- a client ------------------------------------------------------------------------------------
- */
-
-struct client {
-	int fd;
-	int status;
-	char head[1024];
-	char buf[4096]; /* received, from `at` to `end` not looked at yet */
-	size_t at, end;
-	size_t left; /* of the chunk at hand */
-	bool ended;
-};
-
-struct message {
-	char id[64];
-	char kind[32];
-	char data[4200];
-	bool comment;
-};
-
-static bool receive_byte(struct client *c, char *byte)
+static struct event_client ask(const char *query, const char *header)
 {
-	if (c->at == c->end) {
-		ssize_t n = recv(c->fd, c->buf, sizeof(c->buf), 0);
-		if (n <= 0)
-			return false;
-		c->at = 0;
-		c->end = (size_t)n;
-	}
-	*byte = c->buf[c->at++];
-	return true;
-}
-
-static struct client ask(const char *query, const char *header)
-{
-	struct client c = {.fd = http_connect(where)};
-	char text[512];
-	size_t n = 0;
-
-	ck_assert_int_ge(c.fd, 0);
-	snprintf(text, sizeof(text), "GET /v1/events%s HTTP/1.1\r\nHost: x\r\n%s\r\n", query,
-		 header);
-	ck_assert(http_send(c.fd, text, strlen(text)));
-	while (n < 4 || memcmp(c.head + n - 4, "\r\n\r\n", 4) != 0) {
-		ck_assert_uint_lt(n, sizeof(c.head) - 1);
-		ck_assert(receive_byte(&c, c.head + n));
-		n++;
-	}
-	ck_assert_int_eq(sscanf(c.head, "HTTP/1.1 %d", &c.status), 1);
-	return c;
-}
-
-/* The next byte of the body; -1 at its end. */
-static int next_byte(struct client *c)
-{
-	char line[16];
-	char byte;
-
-	while (!c->left && !c->ended) {
-		size_t n = 0;
-		do {
-			ck_assert_uint_lt(n, sizeof(line) - 1);
-			if (!receive_byte(c, line + n))
-				return -1; /* cut off */
-			n++;
-		} while (line[n - 1] != '\n' || n <= 2);
-		line[n] = '\0';
-		c->left = strtoul(line[0] == '\r' ? line + 2 : line, NULL, 16);
-		c->ended = c->left == 0;
-	}
-	if (c->ended || !receive_byte(c, &byte))
-		return -1;
-	c->left--;
-	return byte;
-}
-
-static bool next_line(struct client *c, char *line, size_t size)
-{
-	size_t n = 0;
-	int byte;
-
-	while ((byte = next_byte(c)) >= 0 && byte != '\n') {
-		ck_assert_uint_lt(n, size - 1);
-		line[n++] = (char)byte;
-	}
-	line[n] = '\0';
-	return byte >= 0;
-}
-
-/* The next message or comment; false at the end. */
-static bool next(struct client *c, struct message *m)
-{
-	char line[4200];
-
-	memset(m, 0, sizeof(*m));
-	while (next_line(c, line, sizeof(line))) {
-		if (!line[0] && (m->comment || m->kind[0]))
-			return true;
-		m->comment |= line[0] == ':';
-		sscanf(line, "id: %63s", m->id);
-		sscanf(line, "event: %31s", m->kind);
-		if (!strncmp(line, "data: ", 6))
-			snprintf(m->data, sizeof(m->data), "%s", line + 6);
-	}
-	return false;
-}
-
-static void expect(struct client *c, const char *kind, const char *id, const char *in_data)
-{
-	struct message m;
-
-	ck_assert_msg(next(c, &m), "the stream has ended");
-	ck_assert_str_eq(m.kind, kind);
-	ck_assert_str_eq(m.id, id);
-	ck_assert_msg(strstr(m.data, in_data) != NULL, "%s: no %s", m.data, in_data);
-}
-
-static void expect_end(struct client *c)
-{
-	struct message m;
-
-	ck_assert_msg(!next(c, &m), "%s %s", m.kind, m.data);
-	close(c->fd);
+	return event_client_ask(where, query, header);
 }
 
 static void expect_refused(const char *query, const char *header, int status)
 {
-	struct client c = ask(query, header);
+	struct event_client c = ask(query, header);
 
 	ck_assert_msg(c.status == status, "%s %s: %d", query, header, c.status);
 	close(c.fd);
@@ -223,14 +104,14 @@ static void wait_for_streams(unsigned n)
 START_TEST(a_client_hears_what_happens)
 {
 	emit(EVENT_change, "web", 1, 5);
-	struct client c = ask("", "");
+	struct event_client c = ask("", "");
 	ck_assert_int_eq(c.status, 200);
 	ck_assert_ptr_nonnull(strstr(c.head, "Content-Type: text/event-stream\r\n"));
 	ck_assert_ptr_nonnull(strstr(c.head, "Cache-Control: no-store\r\n"));
 	wait_for_streams(1);
 	emit(EVENT_change, "web", 6, 6);
-	struct message m;
-	ck_assert(next(&c, &m));
+	struct event_message m;
+	ck_assert(event_client_next(&c, &m));
 	ck_assert_str_eq(m.id, BOOT "-6");
 	ck_assert_str_eq(m.kind, "change");
 	json_t *data = json_loads(m.data, 0, NULL);
@@ -255,26 +136,26 @@ END_TEST
 START_TEST(a_client_that_comes_back_misses_nothing)
 {
 	emit(EVENT_change, "web", 1, 5);
-	struct client c = ask("?since=0", "");
-	expect(&c, "change", BOOT "-1", "number 1");
+	struct event_client c = ask("?since=0", "");
+	event_client_expect(&c, "change", BOOT "-1", "number 1");
 	close(c.fd);
 	c = ask("?since=" BOOT "-3", "");
-	expect(&c, "change", BOOT "-4", "number 4");
+	event_client_expect(&c, "change", BOOT "-4", "number 4");
 	close(c.fd);
 	c = ask("?since=0", "Last-Event-ID: " BOOT "-4\r\n"); /* as browsers do */
-	expect(&c, "change", BOOT "-5", "number 5");
+	event_client_expect(&c, "change", BOOT "-5", "number 5");
 	emit(EVENT_change, "web", 6, 6);
-	expect(&c, "change", BOOT "-6", "number 6");
+	event_client_expect(&c, "change", BOOT "-6", "number 6");
 	close(c.fd);
 	c = ask("", "Last-Event-ID: 0123456789abcdef-77\r\n");
-	expect(&c, "restarted", BOOT "-0", "another process");
-	expect(&c, "change", BOOT "-1", "number 1");
+	event_client_expect(&c, "restarted", BOOT "-0", "another process");
+	event_client_expect(&c, "change", BOOT "-1", "number 1");
 	close(c.fd);
 
 	emit(EVENT_change, "web", 7, RING + 100);
 	c = ask("?since=" BOOT "-3", "");
-	expect(&c, "gap", BOOT "-100", "\"lost\":97");
-	expect(&c, "change", BOOT "-101", "number 101");
+	event_client_expect(&c, "gap", BOOT "-100", "\"lost\":97");
+	event_client_expect(&c, "change", BOOT "-101", "number 101");
 	close(c.fd);
 }
 END_TEST
@@ -285,19 +166,19 @@ START_TEST(filters_keep_others_out)
 	emit(EVENT_change, "dns", 2, 2);
 	emit(EVENT_warning, NULL, 3, 3);
 	emit(EVENT_audit, NULL, 4, 4);
-	struct client c = ask("?since=0&vip=dns", "");
-	expect(&c, "change", BOOT "-2", "number 2");
+	struct event_client c = ask("?since=0&vip=dns", "");
+	event_client_expect(&c, "change", BOOT "-2", "number 2");
 	emit(EVENT_change, "dns", 5, 5);
-	expect(&c, "change", BOOT "-5", "number 5");
+	event_client_expect(&c, "change", BOOT "-5", "number 5");
 	close(c.fd);
 	c = ask("?since=0&kind=warning,audit", "");
-	expect(&c, "warning", BOOT "-3", "number 3");
-	expect(&c, "audit", BOOT "-4", "number 4");
+	event_client_expect(&c, "warning", BOOT "-3", "number 3");
+	event_client_expect(&c, "audit", BOOT "-4", "number 4");
 	/* The sign of life moves it past what was kept from it. */
 	emit(EVENT_change, "dns", 6, 7);
 	atomic_fetch_add(&ahead_ns, 16000000000ull);
-	struct message m;
-	ck_assert(next(&c, &m));
+	struct event_message m;
+	ck_assert(event_client_next(&c, &m));
 	ck_assert(m.comment && !m.kind[0]);
 	ck_assert_str_eq(m.id, BOOT "-7");
 	close(c.fd);
@@ -327,20 +208,20 @@ END_TEST
 
 START_TEST(there_is_room_for_some)
 {
-	struct client c[STREAMS_MAX];
+	struct event_client c[STREAMS_MAX];
 
 	for (unsigned i = 0; i < STREAMS_MAX; i++) {
 		c[i] = ask("", "");
 		ck_assert_int_eq(c[i].status, 200);
 	}
-	struct client refused = ask("", "");
+	struct event_client refused = ask("", "");
 	ck_assert_int_eq(refused.status, 503);
 	ck_assert_ptr_nonnull(strstr(refused.head, "Retry-After: 5\r\n"));
 	close(refused.fd);
 	/* All hear it, and others are answered beside them. */
 	emit(EVENT_change, "web", 1, 1);
 	for (unsigned i = 0; i < STREAMS_MAX; i++)
-		expect(&c[i], "change", BOOT "-1", "number 1");
+		event_client_expect(&c[i], "change", BOOT "-1", "number 1");
 	struct http_answer a;
 	int fd = http_connect(where);
 	http_send(fd, "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n", 33);
@@ -362,16 +243,16 @@ END_TEST
 /* Long silence is no reason to cut a stream; a client that does not read is one. */
 START_TEST(silence_is_allowed_but_not_deafness)
 {
-	struct client quiet = ask("", "");
-	struct client deaf = ask("", "");
+	struct event_client quiet = ask("", "");
+	struct event_client deaf = ask("", "");
 	int small = 4096;
 
 	setsockopt(deaf.fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small));
 	wait_for_streams(2);
 	for (unsigned i = 0; i < 2; i++) {
 		atomic_fetch_add(&ahead_ns, 20000000000ull);
-		struct message m;
-		ck_assert(next(&quiet, &m)); /* signs of life */
+		struct event_message m;
+		ck_assert(event_client_next(&quiet, &m)); /* signs of life */
 		ck_assert(m.comment);
 	}
 	/* Until nothing more goes into the deaf one's socket; the other one reads on. */
@@ -380,7 +261,7 @@ START_TEST(silence_is_allowed_but_not_deafness)
 		for (unsigned i = 0; i < 100; i++) {
 			char id[40];
 			snprintf(id, sizeof(id), BOOT "-%u", n + i);
-			expect(&quiet, "change", id, "number");
+			event_client_expect(&quiet, "change", id, "number");
 		}
 	}
 	ck_assert_uint_eq(atomic_load(&api.n_event_streams), 2);
@@ -394,17 +275,17 @@ END_TEST
 /* A client that reads, but too slowly for what happens, is told so and cut. */
 START_TEST(a_slow_client_is_told_and_cut)
 {
-	struct client c = ask("", "");
-	struct message m;
+	struct event_client c = ask("", "");
+	struct event_message m;
 	unsigned seen = 1;
 
 	wait_for_streams(1);
 	emit(EVENT_change, "web", 1, 1);
-	expect(&c, "change", BOOT "-1", "number 1");
+	event_client_expect(&c, "change", BOOT "-1", "number 1");
 	emit(EVENT_change, "web", 2, 3000);
 	usleep(100000); /* its socket is full by now */
 	emit(EVENT_change, "web", 3001, 20000);
-	while (next(&c, &m) && strcmp(m.kind, "gap") != 0)
+	while (event_client_next(&c, &m) && strcmp(m.kind, "gap") != 0)
 		seen += !strcmp(m.kind, "change");
 	ck_assert_str_eq(m.kind, "gap");
 	json_t *data = json_loads(m.data, 0, NULL);
@@ -414,20 +295,20 @@ START_TEST(a_slow_client_is_told_and_cut)
 	char id[40];
 	snprintf(id, sizeof(id), BOOT "-%u", seen + (unsigned)lost);
 	ck_assert_str_eq(m.id, id);
-	expect_end(&c);
+	event_client_expect_end(&c);
 	/* It comes back where it was cut; what has been forgotten since then is counted. */
 	char header[80];
 	unsigned after = seen + (unsigned)lost;
 	snprintf(header, sizeof(header), "Last-Event-ID: %s\r\n", id);
 	c = ask("", header);
-	ck_assert(next(&c, &m));
+	ck_assert(event_client_next(&c, &m));
 	if (!strcmp(m.kind, "gap")) {
 		data = json_loads(m.data, 0, NULL);
 		after += (unsigned)json_integer_value(json_object_get(data, "lost"));
 		json_decref(data);
 		snprintf(id, sizeof(id), BOOT "-%u", after);
 		ck_assert_str_eq(m.id, id);
-		ck_assert(next(&c, &m));
+		ck_assert(event_client_next(&c, &m));
 	}
 	snprintf(id, sizeof(id), BOOT "-%u", after + 1);
 	ck_assert_str_eq(m.kind, "change");
@@ -438,17 +319,17 @@ END_TEST
 
 START_TEST(the_last_event_ends_it)
 {
-	struct client c = ask("", "");
+	struct event_client c = ask("", "");
 
 	wait_for_streams(1);
 	uint64_t start = clock_now_ms();
 	emit(EVENT_end, NULL, 1, 1);
 	events_close(events);
-	expect(&c, "end", BOOT "-1", "number 1");
-	expect_end(&c);
+	event_client_expect(&c, "end", BOOT "-1", "number 1");
+	event_client_expect_end(&c);
 	c = ask("?since=0", ""); /* too late, but no fault */
-	expect(&c, "end", BOOT "-1", "number 1");
-	expect_end(&c);
+	event_client_expect(&c, "end", BOOT "-1", "number 1");
+	event_client_expect_end(&c);
 	ck_assert_uint_lt(clock_now_ms() - start, 500);
 }
 END_TEST
@@ -459,7 +340,7 @@ END_TEST
 START_TEST(a_stream_ends_with_its_token)
 {
 	struct auth_token t = {.id = "follower", .role = ROLE_READ};
-	struct client by_place = ask("", ""), by_token;
+	struct event_client by_place = ask("", ""), by_token;
 	struct error err;
 	bool created;
 
@@ -468,15 +349,15 @@ START_TEST(a_stream_ends_with_its_token)
 	by_token = ask("", "Authorization: Bearer " TOKEN "\r\n");
 	wait_for_streams(2);
 	emit(EVENT_change, "web", 1, 1);
-	expect(&by_token, "change", BOOT "-1", "number 1");
-	expect(&by_place, "change", BOOT "-1", "number 1");
+	event_client_expect(&by_token, "change", BOOT "-1", "number 1");
+	event_client_expect(&by_place, "change", BOOT "-1", "number 1");
 	ck_assert_int_eq(auth_delete(api.auth, t.id, &err), 0);
 	uint64_t start = clock_now_ms();
-	expect_end(&by_token);
+	event_client_expect_end(&by_token);
 	ck_assert_uint_lt(clock_now_ms() - start, 2000);
 	expect_refused("", "Authorization: Bearer " TOKEN "\r\n", 401);
 	emit(EVENT_change, "web", 2, 2);
-	expect(&by_place, "change", BOOT "-2", "number 2");
+	event_client_expect(&by_place, "change", BOOT "-2", "number 2");
 	close(by_place.fd);
 	wait_for_streams(0);
 }

@@ -3,7 +3,6 @@
 #include <check.h>
 #include <errno.h>
 #include <gnutls/gnutls.h>
-#include <gnutls/x509.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,124 +14,8 @@
 #include "base/clock.h"
 #include "control/health_check.h"
 #include "control/health_dns.h"
+#include "tests/unit/check_server.h"
 #include "tests/unit/prng.h"
-
-/* --- servers -------------------------------------------------------------------------------- */
-
-struct server {
-	int fd;
-	uint16_t port;
-	bool udp, v6;
-	const char *reply; /* NULL: silence */
-	size_t n_reply;	   /* 0 = strlen(reply) */
-	bool blurts;	   /* whatever is asked */
-	bool stall;	   /* after the reply: neither more nor an end */
-	gnutls_certificate_credentials_t tls;
-	char request[2048];
-	pthread_t thread;
-};
-
-static void serve_tls(struct server *s, int fd)
-{
-	gnutls_session_t session;
-	char request[1024];
-
-	gnutls_init(&session, GNUTLS_SERVER);
-	gnutls_set_default_priority(session);
-	gnutls_credentials_set(session, GNUTLS_CRD_CERTIFICATE, s->tls);
-	gnutls_transport_set_int(session, fd);
-	gnutls_handshake_set_timeout(session, 20000);
-	if (gnutls_handshake(session) == 0 &&
-	    gnutls_record_recv(session, request, sizeof(request)) > 0) {
-		gnutls_record_send(session, s->reply, strlen(s->reply));
-		gnutls_bye(session, GNUTLS_SHUT_WR);
-	}
-	gnutls_deinit(session);
-}
-
-static void serve_tcp(struct server *s, int fd)
-{
-	size_t n = 0;
-	ssize_t got;
-
-	if (s->tls) {
-		serve_tls(s, fd);
-		return;
-	}
-	while (n < sizeof(s->request) - 1 &&
-	       (got = recv(fd, s->request + n, sizeof(s->request) - 1 - n, 0)) > 0) {
-		n += (size_t)got;
-		s->request[n] = '\0';
-		if (s->blurts || strstr(s->request, "\r\n\r\n"))
-			break;
-	}
-	if (s->reply)
-		send(fd, s->reply, s->n_reply ? s->n_reply : strlen(s->reply), MSG_NOSIGNAL);
-	if (s->stall || !s->reply)
-		while (recv(fd, s->request, sizeof(s->request), 0) > 0)
-			;
-}
-
-static void *server_main(void *arg)
-{
-	struct server *s = arg;
-	struct sockaddr_storage from;
-	socklen_t len = sizeof(from);
-
-	if (s->udp) {
-		ssize_t n;
-		while ((n = recvfrom(s->fd, s->request, sizeof(s->request), 0,
-				     (struct sockaddr *)&from, &len)) > 0)
-			if (s->reply)
-				sendto(s->fd, s->reply, s->n_reply ? s->n_reply : strlen(s->reply),
-				       0, (struct sockaddr *)&from, len);
-		return NULL;
-	}
-	for (;;) {
-		int fd = accept(s->fd, NULL, NULL);
-		if (fd < 0)
-			return NULL;
-		serve_tcp(s, fd);
-		close(fd);
-	}
-}
-
-static void bind_server(struct server *s)
-{
-	struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-	struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
-	struct sockaddr *a = s->v6 ? (struct sockaddr *)&v6 : (struct sockaddr *)&v4;
-	socklen_t len = s->v6 ? sizeof(v6) : sizeof(v4);
-
-	s->fd = socket(a->sa_family, s->udp ? SOCK_DGRAM : SOCK_STREAM, 0);
-	ck_assert_int_ge(s->fd, 0);
-	ck_assert_int_eq(bind(s->fd, a, len), 0);
-	ck_assert_int_eq(getsockname(s->fd, a, &len), 0);
-	s->port = ntohs(s->v6 ? v6.sin6_port : v4.sin_port);
-}
-
-static void serve(struct server *s)
-{
-	bind_server(s);
-	if (!s->udp)
-		ck_assert_int_eq(listen(s->fd, 16), 0);
-	ck_assert_int_eq(pthread_create(&s->thread, NULL, server_main, s), 0);
-}
-
-static void stop(struct server *s)
-{
-	if (s->udp) { /* a datagram socket that is shut down still waits: wake it with an empty one
-		       */
-		struct sockaddr_in a = {.sin_family = AF_INET,
-					.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
-					.sin_port = htons(s->port)};
-		sendto(s->fd, "", 0, 0, (struct sockaddr *)&a, sizeof(a));
-	} else {
-		shutdown(s->fd, SHUT_RDWR);
-	}
-	pthread_join(s->thread, NULL);
-	close(s->fd);
-}
 
 /* --- one check ------------------------------------------------------------------------------ */
 
@@ -190,14 +73,14 @@ static void check_once(const struct health_conf *conf, uint16_t port, bool v6, u
 	check_spec_unref(spec);
 }
 
-static void passes(const struct health_conf *conf, const struct server *s)
+static void passes(const struct health_conf *conf, const struct check_server *s)
 {
 	check_once(conf, s->port, s->v6, 20000);
 	ck_assert(outcome.ended);
 	ck_assert_msg(outcome.result == CHECK_PASSED, "%s", outcome.error);
 }
 
-static void fails(const struct health_conf *conf, const struct server *s, const char *why)
+static void fails(const struct health_conf *conf, const struct check_server *s, const char *why)
 {
 	check_once(conf, s->port, s->v6, 20000);
 	ck_assert(outcome.ended);
@@ -205,7 +88,7 @@ static void fails(const struct health_conf *conf, const struct server *s, const 
 	ck_assert_msg(strstr(outcome.error, why) != NULL, "%s", outcome.error);
 }
 
-static void hangs(const struct health_conf *conf, const struct server *s)
+static void hangs(const struct health_conf *conf, const struct check_server *s)
 {
 	check_once(conf, s->port, s->v6, 300);
 	ck_assert(!outcome.ended);
@@ -220,30 +103,20 @@ static struct health_conf conf_of(enum health_type type)
 	return c;
 }
 
-/* A port where nobody listens. */
-static struct server nobody(bool udp)
-{
-	struct server s = {.udp = udp};
-
-	bind_server(&s);
-	close(s.fd);
-	return s;
-}
-
 /* --- tcp ------------------------------------------------------------------------------------ */
 
 START_TEST(tcp)
 {
 	struct health_conf c = conf_of(HEALTH_TCP);
-	struct server s = {.reply = "hello"}, v6 = {.v6 = true, .reply = "hello"};
-	struct server closed = nobody(false);
+	struct check_server s = {.reply = "hello"}, v6 = {.v6 = true, .reply = "hello"};
+	struct check_server closed = check_server_nobody(false);
 
-	serve(&s);
+	check_server_start(&s);
 	passes(&c, &s);
-	stop(&s);
-	serve(&v6);
+	check_server_stop(&s);
+	check_server_start(&v6);
 	passes(&c, &v6);
-	stop(&v6);
+	check_server_stop(&v6);
 	fails(&c, &closed, "Connection refused");
 }
 END_TEST
@@ -252,11 +125,11 @@ END_TEST
 START_TEST(tcp_to_a_server_that_accepts_nothing)
 {
 	struct health_conf c = conf_of(HEALTH_TCP);
-	struct server s = {.reply = NULL};
+	struct check_server s = {.reply = NULL};
 	struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	int fds[4];
 
-	bind_server(&s);
+	check_server_bind(&s);
 	ck_assert_int_eq(listen(s.fd, 0), 0);
 	a.sin_port = htons(s.port);
 	for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
@@ -275,12 +148,12 @@ END_TEST
 START_TEST(what_cannot_be_made_here_says_nothing_of_the_dip)
 {
 	static const enum health_type types[] = {HEALTH_TCP, HEALTH_HTTP, HEALTH_UDP};
-	struct server s = {.reply = "x"};
+	struct check_server s = {.reply = "x"};
 	struct rlimit was, low;
 	int fds[64];
 	int n = 0;
 
-	serve(&s);
+	check_server_start(&s);
 	struct health_conf http = conf_of(HEALTH_HTTP);
 	fails(&http, &s, ""); /* and libcurl has made what it keeps */
 	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &was), 0);
@@ -300,7 +173,7 @@ START_TEST(what_cannot_be_made_here_says_nothing_of_the_dip)
 	while (n > 0)
 		close(fds[--n]);
 	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &was), 0);
-	stop(&s);
+	check_server_stop(&s);
 	ck_assert(check_errno_is_ours(EMFILE) && check_errno_is_ours(EADDRNOTAVAIL));
 	ck_assert(!check_errno_is_ours(ECONNREFUSED) && !check_errno_is_ours(EHOSTUNREACH));
 }
@@ -313,9 +186,9 @@ END_TEST
 START_TEST(http)
 {
 	struct health_conf c = conf_of(HEALTH_HTTP);
-	struct server s = {.reply = ANSWER("200 OK", "2\r\n\r\nok")};
+	struct check_server s = {.reply = ANSWER("200 OK", "2\r\n\r\nok")};
 
-	serve(&s);
+	check_server_start(&s);
 	passes(&c, &s);
 	ck_assert_msg(strncmp(s.request, "GET / HTTP/1.1\r\n", 16) == 0, "%s", s.request);
 	ck_assert_ptr_nonnull(strstr(s.request, "Host: 127.0.0.1:"));
@@ -331,7 +204,7 @@ START_TEST(http)
 	c.method = HEALTH_HEAD;
 	passes(&c, &s);
 	ck_assert_msg(strncmp(s.request, "HEAD ", 5) == 0, "%s", s.request);
-	stop(&s);
+	check_server_stop(&s);
 }
 END_TEST
 
@@ -363,16 +236,16 @@ START_TEST(http_answers)
 {
 	for (size_t i = 0; i < ARRAY_LEN(answers); i++) {
 		struct health_conf c = conf_of(HEALTH_HTTP);
-		struct server s = {.reply = answers[i].reply};
+		struct check_server s = {.reply = answers[i].reply};
 
 		snprintf(c.expect_status, sizeof(c.expect_status), "%s", answers[i].expect_status);
 		snprintf(c.expect_body, sizeof(c.expect_body), "%s", answers[i].expect_body);
-		serve(&s);
+		check_server_start(&s);
 		if (answers[i].fault)
 			fails(&c, &s, answers[i].fault);
 		else
 			passes(&c, &s);
-		stop(&s);
+		check_server_stop(&s);
 	}
 }
 END_TEST
@@ -380,16 +253,16 @@ END_TEST
 START_TEST(http_that_hangs)
 {
 	struct health_conf c = conf_of(HEALTH_HTTP);
-	struct server silent = {.reply = NULL};
-	struct server slow = {.reply = ANSWER("200 OK", "9\r\n\r\nok"), .stall = true};
-	struct server closed = nobody(false);
+	struct check_server silent = {.reply = NULL};
+	struct check_server slow = {.reply = ANSWER("200 OK", "9\r\n\r\nok"), .stall = true};
+	struct check_server closed = check_server_nobody(false);
 
-	serve(&silent);
+	check_server_start(&silent);
 	hangs(&c, &silent);
-	stop(&silent);
-	serve(&slow); /* the head and some of the body, and no more */
+	check_server_stop(&silent);
+	check_server_start(&slow); /* the head and some of the body, and no more */
 	hangs(&c, &slow);
-	stop(&slow);
+	check_server_stop(&slow);
 	fails(&c, &closed, "cannot connect: Connection refused");
 }
 END_TEST
@@ -399,58 +272,32 @@ START_TEST(http_with_a_large_body)
 {
 	static char reply[300000];
 	struct health_conf c = conf_of(HEALTH_HTTP);
-	struct server s = {.reply = reply, .n_reply = sizeof(reply), .stall = true};
+	struct check_server s = {.reply = reply, .n_reply = sizeof(reply), .stall = true};
 	size_t head = (size_t)snprintf(reply, sizeof(reply),
 				       "HTTP/1.1 200 OK\r\nContent-Length: 100000000\r\n\r\n");
 
 	memset(reply + head, 'x', sizeof(reply) - head);
 	memcpy(reply + head + 60000, "early", 5);
 	memcpy(reply + head + 70000, "late", 4);
-	serve(&s);
+	check_server_start(&s);
 	snprintf(c.expect_body, sizeof(c.expect_body), "early");
 	passes(&c, &s);
 	snprintf(c.expect_body, sizeof(c.expect_body), "late");
 	fails(&c, &s, "the body does not fit");
-	stop(&s);
+	check_server_stop(&s);
 }
 END_TEST
 
 /* --- https ---------------------------------------------------------------------------------- */
 
-static gnutls_certificate_credentials_t self_signed(void)
-{
-	gnutls_certificate_credentials_t cred;
-	gnutls_x509_privkey_t key;
-	gnutls_x509_crt_t crt;
-	static const char serial[] = {1};
-
-	gnutls_x509_privkey_init(&key);
-	ck_assert_int_eq(
-		gnutls_x509_privkey_generate(key, GNUTLS_PK_ECDSA,
-					     GNUTLS_CURVE_TO_BITS(GNUTLS_ECC_CURVE_SECP256R1), 0),
-		0);
-	gnutls_x509_crt_init(&crt);
-	gnutls_x509_crt_set_version(crt, 3);
-	gnutls_x509_crt_set_serial(crt, serial, sizeof(serial));
-	gnutls_x509_crt_set_activation_time(crt, time(NULL) - 3600);
-	gnutls_x509_crt_set_expiration_time(crt, time(NULL) + 3600);
-	gnutls_x509_crt_set_dn(crt, "CN=example.org", NULL);
-	gnutls_x509_crt_set_key(crt, key);
-	ck_assert_int_eq(gnutls_x509_crt_sign2(crt, crt, key, GNUTLS_DIG_SHA256, 0), 0);
-	gnutls_certificate_allocate_credentials(&cred);
-	ck_assert_int_eq(gnutls_certificate_set_x509_key(cred, &crt, 1, key), 0);
-	gnutls_x509_crt_deinit(crt);
-	gnutls_x509_privkey_deinit(key);
-	return cred;
-}
-
 START_TEST(https)
 {
 	struct health_conf c = conf_of(HEALTH_HTTPS);
-	struct server s = {.reply = ANSWER("200 OK", "2\r\n\r\nok"), .tls = self_signed()};
-	struct server plain = {.reply = ANSWER("200 OK", "2\r\n\r\nok"), .blurts = true};
+	struct check_server s = {.reply = ANSWER("200 OK", "2\r\n\r\nok"),
+				 .tls = check_server_self_signed()};
+	struct check_server plain = {.reply = ANSWER("200 OK", "2\r\n\r\nok"), .blurts = true};
 
-	serve(&s);
+	check_server_start(&s);
 	fails(&c, &s, "certificate");
 	snprintf(c.host, sizeof(c.host), "example.org");
 	fails(&c, &s, "certificate");
@@ -458,11 +305,11 @@ START_TEST(https)
 	passes(&c, &s);
 	c.host[0] = '\0';
 	passes(&c, &s);
-	stop(&s);
+	check_server_stop(&s);
 	gnutls_certificate_free_credentials(s.tls);
-	serve(&plain);
+	check_server_start(&plain);
 	fails(&c, &plain, ""); /* no TLS there */
-	stop(&plain);
+	check_server_stop(&plain);
 }
 END_TEST
 
@@ -471,71 +318,32 @@ END_TEST
 START_TEST(udp)
 {
 	struct health_conf c = conf_of(HEALTH_UDP);
-	struct server s = {.udp = true, .reply = "xx\x01\x02yy"};
-	struct server silent = {.udp = true}, closed = nobody(true);
+	struct check_server s = {.udp = true, .reply = "xx\x01\x02yy"};
+	struct check_server silent = {.udp = true}, closed = check_server_nobody(true);
 
 	snprintf(c.send, sizeof(c.send), "hex:00ff10");
 	snprintf(c.expect, sizeof(c.expect), "hex:0102");
-	serve(&s);
+	check_server_start(&s);
 	passes(&c, &s);
 	snprintf(c.expect, sizeof(c.expect), "hex:0201");
 	fails(&c, &s, "not in it what is expected");
-	stop(&s);
+	check_server_stop(&s);
 	ck_assert(memcmp(s.request, "\x00\xff\x10", 3) == 0);
-	serve(&silent);
+	check_server_start(&silent);
 	hangs(&c, &silent);
-	stop(&silent);
+	check_server_stop(&silent);
 	fails(&c, &closed, "Connection refused");
 }
 END_TEST
 
-/* A name server in a thread: what it says is told to it. */
-struct name_server {
-	struct server s;
-	_Atomic int rcode;
-	_Atomic bool strays_first; /* answers to queries that nobody made */
-	_Atomic bool lie;	   /* about the question */
-};
-
-static void *name_server_main(void *arg)
-{
-	struct name_server *ns = arg;
-	struct sockaddr_in from;
-	socklen_t len = sizeof(from);
-	uint8_t m[512];
-	ssize_t n;
-
-	while ((n = recvfrom(ns->s.fd, m, sizeof(m), 0, (struct sockaddr *)&from, &len)) > 0) {
-		m[2] |= 0x80;
-		m[3] = (uint8_t)ns->rcode;
-		if (ns->lie)
-			m[n - 3] ^= 1; /* another type */
-		if (ns->strays_first) {
-			m[0] ^= 1;
-			sendto(ns->s.fd, m, (size_t)n, 0, (struct sockaddr *)&from, len);
-			m[0] ^= 1;
-			sendto(ns->s.fd, m, 5, 0, (struct sockaddr *)&from, len);
-		}
-		sendto(ns->s.fd, m, (size_t)n, 0, (struct sockaddr *)&from, len);
-	}
-	return NULL;
-}
-
-static void serve_names(struct name_server *ns)
-{
-	ns->s.udp = true;
-	bind_server(&ns->s);
-	ck_assert_int_eq(pthread_create(&ns->s.thread, NULL, name_server_main, ns), 0);
-}
-
 START_TEST(dns)
 {
 	struct health_conf c = conf_of(HEALTH_DNS);
-	struct name_server ns = {.rcode = RCODE_NOERROR};
-	struct server closed = nobody(true);
+	struct check_name_server ns = {.rcode = RCODE_NOERROR};
+	struct check_server closed = check_server_nobody(true);
 
 	snprintf(c.name, sizeof(c.name), "example.org");
-	serve_names(&ns);
+	check_name_server_start(&ns);
 	passes(&c, &ns.s);
 	ns.strays_first = true;
 	passes(&c, &ns.s);
@@ -548,7 +356,7 @@ START_TEST(dns)
 	fails(&c, &ns.s, "rcode of another kind");
 	ns.lie = true;
 	hangs(&c, &ns.s);
-	stop(&ns.s);
+	check_server_stop(&ns.s);
 	fails(&c, &closed, "Connection refused");
 }
 END_TEST
