@@ -106,9 +106,10 @@ static unsigned time_left(const struct agent *a, uint64_t now)
 
 static void run(struct agent *a, int signals)
 {
-	struct curl_waitfd fds[3] = {
+	struct curl_waitfd fds[4] = {
 		{.fd = agent_sockets_fd(a->sockets), .events = CURL_WAIT_POLLIN},
 		{.fd = signals, .events = CURL_WAIT_POLLIN},
+		{.fd = agent_post_hangup_fd(a->post), .events = CURL_WAIT_POLLIN},
 		{.fd = a->orphans ? agent_orphans_fd(a->orphans) : -1, .events = CURL_WAIT_POLLIN}};
 	struct signalfd_siginfo info;
 	struct agent_reply reply;
@@ -121,11 +122,13 @@ static void run(struct agent *a, int signals)
 		if (!agent_post_busy(a->post) && now >= a->talk.send_ms)
 			send_next(a);
 		now = clock_now_ms();
-		bool answered = agent_post_wait(a->post, fds, a->orphans ? 3 : 2, time_left(a, now),
+		bool answered = agent_post_wait(a->post, fds, a->orphans ? 4 : 3, time_left(a, now),
 						&reply);
 		read_events(a, clock_now_ms() - now);
 		if (answered)
 			agent_talk_reply(&a->talk, &reply, a->tick_ms);
+		if (agent_post_hung_up(a->post))
+			agent_talk_hung_up(&a->talk);
 		if (read(signals, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
 			log_info("agent", "%s: ending",
 				 info.ssi_signo == SIGTERM ? "SIGTERM" : "SIGINT");

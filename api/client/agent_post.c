@@ -2,10 +2,16 @@
 
 #include <errno.h>
 #include <jansson.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
+#include <unistd.h>
 
 #define ANSWER_MAX (256u << 10)
+#define SOON_MS 250L /* at least this long for what takes a round trip, */
+#define SLOW_MAX 16L /* and at most so many times as long for a peer that is slow */
 
 struct agent_post {
 	CURLM *multi;
@@ -17,6 +23,10 @@ struct agent_post {
 	char *answer;
 	size_t answer_len;
 	bool busy;
+	int hangups;	 /* epoll: tells that the idle connection has been closed */
+	long soon_ms;	 /* half an interval: an ACK takes no longer, nor does an answer */
+	long connect_ms; /* what the next connection may take, TLS included */
+	long answer_ms;	 /* and what its answer may take, beyond */
 };
 
 /* --- the report ----------------------------------------------------------------------------------
@@ -155,8 +165,44 @@ static void parse_problem(const char *text, struct agent_reply *out)
 	json_decref(o);
 }
 
+static long twice(long ms, long base_ms)
+{
+	return ms * 2 < base_ms * SLOW_MAX ? ms * 2 : base_ms * SLOW_MAX;
+}
+
+/* Nobody at all, or a peer that takes its time over TLS, or over the answer? Those two get more. */
+static void judge(struct agent_post *p, CURLcode rc)
+{
+	curl_off_t tcp_us = 0, tls_us = 0, sent_us = 0;
+
+	curl_easy_getinfo(p->easy, CURLINFO_CONNECT_TIME_T, &tcp_us);
+	curl_easy_getinfo(p->easy, CURLINFO_APPCONNECT_TIME_T, &tls_us);
+	curl_easy_getinfo(p->easy, CURLINFO_PRETRANSFER_TIME_T, &sent_us);
+	if (rc == CURLE_OK) {
+		p->answer_ms = p->soon_ms;
+		if (tls_us < p->soon_ms * 1000 / 2)
+			p->connect_ms = p->soon_ms;
+	} else if (rc == CURLE_OPERATION_TIMEDOUT && sent_us > 0) {
+		p->answer_ms = twice(p->answer_ms, p->soon_ms);
+	} else if (rc == CURLE_OPERATION_TIMEDOUT && tcp_us > 0) {
+		p->connect_ms = twice(p->connect_ms, p->soon_ms);
+	}
+}
+
+static void watch_for_hangup(struct agent_post *p)
+{
+	struct epoll_event e = {.events = EPOLLRDHUP | EPOLLONESHOT};
+	curl_socket_t fd = CURL_SOCKET_BAD;
+
+	if (curl_easy_getinfo(p->easy, CURLINFO_ACTIVESOCKET, &fd) == CURLE_OK &&
+	    fd != CURL_SOCKET_BAD && epoll_ctl(p->hangups, EPOLL_CTL_MOD, fd, &e))
+		(void)epoll_ctl(p->hangups, EPOLL_CTL_ADD, fd, &e);
+}
+
 static void finish(struct agent_post *p, CURLcode rc, struct agent_reply *out)
 {
+	judge(p, rc);
+	watch_for_hangup(p);
 	*out = (struct agent_reply){.status = 0};
 	if (rc != CURLE_OK) {
 		snprintf(out->error, sizeof(out->error), "%.150s",
@@ -188,6 +234,8 @@ int agent_post_send(struct agent_post *p, const struct agent_outgoing *r,
 	if (!p->body)
 		return -ENOMEM;
 	p->error[0] = '\0';
+	curl_easy_setopt(p->easy, CURLOPT_CONNECTTIMEOUT_MS, p->connect_ms);
+	curl_easy_setopt(p->easy, CURLOPT_TIMEOUT_MS, p->connect_ms + p->answer_ms);
 	curl_easy_setopt(p->easy, CURLOPT_POSTFIELDS, p->body);
 	curl_easy_setopt(p->easy, CURLOPT_POSTFIELDSIZE, (long)strlen(p->body));
 	if (curl_multi_add_handle(p->multi, p->easy) != CURLM_OK) {
@@ -202,6 +250,18 @@ int agent_post_send(struct agent_post *p, const struct agent_outgoing *r,
 bool agent_post_busy(const struct agent_post *p)
 {
 	return p->busy;
+}
+
+int agent_post_hangup_fd(const struct agent_post *p)
+{
+	return p->hangups;
+}
+
+bool agent_post_hung_up(struct agent_post *p)
+{
+	struct epoll_event e;
+
+	return epoll_wait(p->hangups, &e, 1, 0) == 1 && !p->busy;
 }
 
 bool agent_post_wait(struct agent_post *p, struct curl_waitfd *more, unsigned n_more,
@@ -222,14 +282,27 @@ bool agent_post_wait(struct agent_post *p, struct curl_waitfd *more, unsigned n_
 	return false;
 }
 
+/* What a cut network holds is given up soon, and sent again over a connection of its own: TCP's
+ * own retries would come ever later. A forwarder that has it and is slow to answer is not a cut. */
+static int on_socket(void *arg, curl_socket_t fd, curlsocktype purpose)
+{
+	const struct agent_post *p = arg;
+	unsigned ms = (unsigned)p->soon_ms;
+
+	/* (Fails on a Unix socket, which needs none.) */
+	(void)purpose;
+	(void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof(ms));
+	return CURL_SOCKOPT_OK;
+}
+
 static int set_up(struct agent_post *p, const struct agent_options *o)
 {
 	char line[192];
 	bool over_unix = !strncmp(o->url, "unix:", 5);
-	/* A report that a cut network holds is given up soon, and sent again over a connection of
-	 * its own: TCP's own retries would come ever later. */
-	long timeout_ms = o->interval_ms * 2 > 2000 ? (long)o->interval_ms * 2 : 2000;
 
+	p->soon_ms = (long)o->interval_ms / 2 > SOON_MS ? (long)o->interval_ms / 2 : SOON_MS;
+	p->connect_ms = p->soon_ms;
+	p->answer_ms = p->soon_ms;
 	snprintf(p->url, sizeof(p->url), "%s/v1/agents/%s/reports",
 		 over_unix ? "http://localhost" : o->url, o->id);
 	snprintf(line, sizeof(line), "Authorization: Bearer %s", o->token);
@@ -254,8 +327,8 @@ static int set_up(struct agent_post *p, const struct agent_options *o)
 	curl_easy_setopt(p->easy, CURLOPT_NOSIGNAL, 1L);
 	curl_easy_setopt(p->easy, CURLOPT_NOPROXY, "*");
 	curl_easy_setopt(p->easy, CURLOPT_TCP_NODELAY, 1L);
-	curl_easy_setopt(p->easy, CURLOPT_CONNECTTIMEOUT_MS, timeout_ms / 2);
-	curl_easy_setopt(p->easy, CURLOPT_TIMEOUT_MS, timeout_ms);
+	curl_easy_setopt(p->easy, CURLOPT_SOCKOPTFUNCTION, on_socket);
+	curl_easy_setopt(p->easy, CURLOPT_SOCKOPTDATA, p);
 	return 0;
 }
 
@@ -269,7 +342,8 @@ int agent_post_open(const struct agent_options *o, struct agent_post **out, stru
 	}
 	p->multi = curl_multi_init();
 	p->easy = curl_easy_init();
-	if (!p->multi || !p->easy || set_up(p, o)) {
+	p->hangups = epoll_create1(EPOLL_CLOEXEC);
+	if (!p->multi || !p->easy || p->hangups < 0 || set_up(p, o)) {
 		agent_post_close(p);
 		return error_set(err, -ENOMEM, "libcurl cannot be set up for %s", o->url);
 	}
@@ -286,6 +360,8 @@ void agent_post_close(struct agent_post *p)
 	curl_easy_cleanup(p->easy);
 	curl_multi_cleanup(p->multi);
 	curl_slist_free_all(p->headers);
+	if (p->hangups >= 0)
+		close(p->hangups);
 	free(p->body);
 	free(p->answer);
 	free(p);

@@ -19,3 +19,8 @@ bool agent_post_busy(const struct agent_post *p);
 /** Wait for the answer, the other descriptors or the time; true: there is an answer in *reply. */
 bool agent_post_wait(struct agent_post *p, struct curl_waitfd *more, unsigned n_more,
 		     unsigned timeout_ms, struct agent_reply *reply);
+
+/** Readable when the forwarder has closed the connection between two reports; to be waited for. */
+int agent_post_hangup_fd(const struct agent_post *p);
+/** True once, if it has. */
+bool agent_post_hung_up(struct agent_post *p);

@@ -19,6 +19,8 @@
 #define BACK_OFF_AFTER 10u /* refusals in a row that are tried again at the next interval */
 #define BACK_OFF_MAX_MS 30000u
 #define AGE_MAX_MS 604800000u /* what the API takes */
+#define AWAY_TRIES 4u	      /* an interval, at a forwarder that does not answer */
+#define CONFIRM_MS 300u	      /* after a list: by then the forwarder knows if it wants another */
 
 int agent_talk_init(struct agent_talk *t, const struct agent_options *o, void (*look)(void *ctx),
 		    void *ctx)
@@ -79,6 +81,7 @@ static void make_report(struct agent_talk *t)
 
 const struct agent_outgoing *agent_talk_next(struct agent_talk *t)
 {
+	t->asked_ms = clock_now_ms();
 	if (!t->waiting)
 		make_report(t);
 	t->waiting = true;
@@ -125,19 +128,20 @@ static void learn_vips(struct agent_talk *t, const struct agent_reply *r)
 		begin_telling(t);
 }
 
-/* A forwarder that is away or starts is to know all one interval after it is back; one that refuses
- * us is asked ever more seldom. */
+/* A forwarder that is away or starts is to know all within an interval of its return; one that
+ * refuses us is asked ever more seldom. */
 static void on_failure(struct agent_talk *t, const struct agent_reply *r)
 {
 	bool refused = r->status >= 400 && r->status < 500;
-	uint64_t delay = t->interval_ms;
+	uint64_t delay = refused ? t->interval_ms : t->interval_ms / AWAY_TRIES;
 
 	if (t->n_failures++ == 0)
 		log_warning("agent", "%s: %s; trying on", t->url, r->error);
 	t->n_refusals = refused ? t->n_refusals + 1 : 0;
 	for (unsigned n = BACK_OFF_AFTER; n < t->n_refusals && delay < BACK_OFF_MAX_MS; n++)
 		delay *= 2;
-	t->send_ms = clock_now_ms() + (delay < BACK_OFF_MAX_MS ? delay : BACK_OFF_MAX_MS);
+	/* From when it was asked: what was waited for an answer counts. */
+	t->send_ms = t->asked_ms + (delay < BACK_OFF_MAX_MS ? delay : BACK_OFF_MAX_MS);
 	/* Told that the report is not one: sending it again would not help. */
 	if (r->status == 400 || r->status == 413 || r->status == 422)
 		begin_telling(t);
@@ -160,6 +164,8 @@ void agent_talk_reply(struct agent_talk *t, const struct agent_reply *r, uint64_
 {
 	static struct log_limit limit = {.interval_ms = 60000, .burst = 1};
 	uint64_t now = clock_now_ms(), suppressed;
+
+	bool told = t->mode == AGENT_TELLING;
 
 	if (r->status != 200) {
 		on_failure(t, r);
@@ -186,5 +192,17 @@ void agent_talk_reply(struct agent_talk *t, const struct agent_reply *r, uint64_
 		begin_telling(t);
 	}
 	learn_vips(t, r);
-	t->send_ms = t->mode == AGENT_TELLING || agent_table_has_news(t->table) ? now : next_ms;
+	t->send_ms = next_ms;
+	if (t->mode == AGENT_TELLING || agent_table_has_news(t->table))
+		t->send_ms = now;
+	else if (told && now + CONFIRM_MS < next_ms)
+		t->send_ms = now + CONFIRM_MS;
+}
+
+void agent_talk_hung_up(struct agent_talk *t)
+{
+	uint64_t soon_ms = t->asked_ms + t->interval_ms / AWAY_TRIES;
+
+	if (t->n_refusals == 0 && soon_ms < t->send_ms)
+		t->send_ms = soon_ms;
 }

@@ -63,6 +63,7 @@ struct agent_talk {
 	bool waiting; /* out is not acknowledged */
 	enum agent_mode mode;
 	bool begin; /* TELLING: from its first part */
+	uint64_t asked_ms; /* when out was last sent */
 	char forwarder[17]; /* instance */
 	unsigned n_failures;
 	unsigned n_refusals; /* in a row */
@@ -84,3 +85,6 @@ uint64_t agent_talk_clock_ms(const struct agent_outgoing *r, const struct agent_
 
 /** An answer, or that there is none. next_ms: when a report is due if there is nothing to tell. */
 void agent_talk_reply(struct agent_talk *t, const struct agent_reply *r, uint64_t next_ms);
+
+/** The forwarder has closed the connection, as it does when it ends: see soon whether it is back. */
+void agent_talk_hung_up(struct agent_talk *t);

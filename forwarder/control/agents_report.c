@@ -14,15 +14,17 @@
  *
  * A full report repairs everything else. Its entries mark their flows with its epoch; when its last
  * part has come, flows of the DIP without the mark that were silent since before the list was made
- * are ended. The margin is for packets that were on their way to the backend meanwhile; for flows
- * that fell silent within it, another full report is asked for when it is over. */
+ * are ended. The margin is for packets that were on their way to the backend meanwhile: only
+ * established flows are judged, so at worst the last ACK of a handshake that SYN cookies remember.
+ * For flows that fell silent within it, another full report is asked for when it is over. */
 #include <arpa/inet.h>
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "control/internal.h"
 
-#define FULL_MARGIN_MS 1000u
+#define FULL_MARGIN_MS 200u
+#define AGAIN_MS (FULL_MARGIN_MS + 50u) /* and what the dates of two lists may differ by */
 #define SWEEP_STEP 65536u
 
 struct reporting {
@@ -269,6 +271,14 @@ static bool sweep_ends(const struct reporting *r, const struct flow_ref *ref)
 	return silent;
 }
 
+/* When another list judges all that this one could not. Dates are early by up to a round trip. */
+static uint32_t again_in_ms(const struct agent *a, uint32_t now_ms)
+{
+	uint32_t since_ms = now_ms - a->listed_ms;
+
+	return since_ms < AGAIN_MS ? AGAIN_MS - since_ms : 0;
+}
+
 /* From the end down: a removal moves the last reference into its hole, so none is passed by. */
 static uint32_t sweep(struct control *c, struct agent *a, uint32_t budget)
 {
@@ -287,7 +297,7 @@ static uint32_t sweep(struct control *c, struct agent *a, uint32_t budget)
 			end_flow(&r, ref->slot, a->silent_since_ms);
 	}
 	if (a->sweep_left == 0 && a->undecided && !a->repeated)
-		a->again_ms = clock_now_ms() + FULL_MARGIN_MS;
+		a->again_ms = clock_now_ms() + again_in_ms(a, r.now_ms);
 	return n;
 }
 

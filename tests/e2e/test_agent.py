@@ -16,7 +16,8 @@ import lib
 from lib import VIP4
 
 AGENT = lib.BUILD / "bin" / "concury-agent"
-INTERVAL_MS = 300
+INTERVAL_MS = 1000  # the default
+LOADED = 0.5  # seconds: what a loaded machine may add to an interval
 SOON = 4.0  # seconds: some intervals, and what a loaded machine needs
 PORT = 8443
 
@@ -66,8 +67,21 @@ class Agent:
         self.process.send_signal(sig)
         return self.process.wait(10)
 
-    def cut(self, cut):
-        self.lab.run("lb", "ip", "link", "set", self.link, "down" if cut else "up")
+    @contextlib.contextmanager
+    def cut(self):
+        """No IP packet passes. (Not by the link's state: the kernel takes up to a second to use one
+        that is up again. Nor ARP's: it asks again but once a second.)"""
+        nft = ("nft", "add")
+        self.lab.run("lb", *nft, "table", "netdev", "cut")
+        for hook in ("ingress", "egress"):
+            self.lab.run("lb", *nft, "chain", "netdev", "cut", hook,
+                         f"{{ type filter hook {hook} device {self.link} priority 0; }}")
+            self.lab.run("lb", *nft, "rule", "netdev", "cut", hook, "meta", "protocol", "ip",
+                         "drop")
+        try:
+            yield
+        finally:
+            self.lab.run("lb", "nft", "delete", "table", "netdev", "cut")
 
     def info(self):
         return self.lab.api.get(f"/v1/agents/{self.id}")
@@ -145,8 +159,9 @@ def wait_agreement(lab, backend, open_ports, what):
     except AssertionError as e:
         now = known_ports(lab, backend)
         raise AssertionError(f"{e}: {now - open_ports} too many, {open_ports - now} missing") from None
-    print(f"    {what}: {time.monotonic() - start:.2f} s, by reports every {INTERVAL_MS / 1000} s",
-          flush=True)
+    took, interval = time.monotonic() - start, INTERVAL_MS / 1000
+    print(f"    {what}: {took:.2f} s, by reports every {interval} s", flush=True)
+    assert took <= interval + LOADED, f"{what}: {took:.2f} s"
 
 
 def assert_alive(connections):
@@ -258,16 +273,15 @@ def test_the_network_is_cut(lab):
     ended, live = connect(lab, "b1", 7), connect(lab, "b1", 3)
     time.sleep(INTERVAL_MS / 1000 * 2)
     instance = agent.wait_synced()
-    agent.cut(True)
-    cut_at = time.monotonic()
-    end_at_server(ended)
-    opened = connect(lab, "b1", 2)
-    unseen = open_past_the_forwarder(lab, "b1", 9)
-    time.sleep(5)
-    assert agent.info()["last_report_age_ms"] > 3000, "the cut does not cut"
-    wait_flows(lab, "b1", 11 + 7 + 3 + 2, "nobody could tell", 1)
-    assert not known_ports(lab, "b1") & ports_of(unseen)
-    agent.cut(False)
+    with agent.cut():
+        cut_at = time.monotonic()
+        end_at_server(ended)
+        opened = connect(lab, "b1", 2)
+        unseen = open_past_the_forwarder(lab, "b1", 9)
+        time.sleep(5)
+        assert agent.info()["last_report_age_ms"] > 3000, "the cut does not cut"
+        wait_flows(lab, "b1", 11 + 7 + 3 + 2, "nobody could tell", 1)
+        assert not known_ports(lab, "b1") & ports_of(unseen)
     wait_agreement(lab, "b1", ports_of([c for c, _ in FOREVER] + live + opened + unseen),
                    "agreed after a cut of the network")
     wait_flows(lab, "b1", 11 + 3 + 2 + 9, "the state agrees again")

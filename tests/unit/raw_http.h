@@ -20,7 +20,7 @@ bool http_send(int fd, const void *data, size_t n);
 /** Connect, and send a text; the test fails if it is refused. */
 int http_say(const char *where, const char *text);
 
-/** True if the other side ends the connection within ms of real time; what it sent is thrown away. */
+/** True if the other side ends the connection within ms of real time; what it sent is dropped. */
 bool http_ends_within(int fd, unsigned ms);
 
 /** Read one answer (to_head: without body). Free with http_answer_free. */

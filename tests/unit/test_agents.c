@@ -377,12 +377,12 @@ START_TEST(a_full_report_is_asked_for_again)
 	while (open_flow(i) != 11)
 		i++;
 	world_settle(w);
-	world_advance_ms(300);
+	world_advance_ms(100);
 	full(11, NULL, 0);
-	settle_ms(500);
+	settle_ms(100);
 	ck_assert_int_eq(phase(i), FLOW_ESTABLISHED);
 	delta(11, NULL, 0);
-	settle_ms(1000);
+	settle_ms(200);
 	send_report(11, (struct agent_report){.sequence = ++sequence}, NULL, 0);
 	ck_assert(answer.ack == sequence && answer.resync);
 	world_tcp(w, i & 1, i, FRAMES_ACK | FRAMES_PSH, 1); /* (the seen cache keeps it back) */
@@ -393,12 +393,12 @@ START_TEST(a_full_report_is_asked_for_again)
 	while (open_flow(++i) != 11)
 		;
 	world_settle(w);
-	world_advance_ms(300);
+	world_advance_ms(100);
 	full(11, NULL, 0);
-	settle_ms(1500);
+	settle_ms(400);
 	open_flow(i);
 	world_settle(w);
-	world_advance_ms(300);
+	world_advance_ms(100);
 	full(11, NULL, 0);
 	settle_ms(3000);
 	delta(11, NULL, 0);
