@@ -63,6 +63,7 @@ struct daemon {
 	struct xsk_queue *queues; /* as they were at the start */
 	unsigned n_workers;
 	struct worker *workers[STATE_WORKERS_MAX];
+	struct fragment_cache *fragments;
 	int cpus[STATE_WORKERS_MAX];
 	bool attached_here[IFACES_MAX]; /* steer was not there before this process */
 	struct api_live live;
@@ -163,12 +164,16 @@ static int open_state(struct daemon *d, const struct persist_state *boot, struct
 
 static int make_workers(struct daemon *d, struct error *err)
 {
+	d->fragments = fragment_cache_new();
+	if (!d->fragments)
+		return error_set(err, -ENOMEM, "no memory for the cache of fragments");
 	for (unsigned i = 0; i < d->n_workers; i++) {
 		struct worker_config c = {.id = i,
 					  .cpu = d->cpus[i],
 					  .port = xsk_port(d->xsk, i),
 					  .checksum = d->options->checksum,
-					  .answers_per_s = ANSWERS_PER_S};
+					  .answers_per_s = ANSWERS_PER_S,
+					  .fragments = d->fragments};
 		for (unsigned r = 0; r < N_LEARN_RINGS; r++)
 			c.rings[r] = state_file_ring(d->state, i, (enum learn_ring_id)r);
 		int rc = worker_new(&c, &d->workers[i]);
@@ -343,6 +348,7 @@ static void stop(struct daemon *d)
 		neighbor_close(d->neighbor);
 	for (unsigned i = 0; i < d->n_workers; i++)
 		worker_free(d->workers[i]);
+	fragment_cache_free(d->fragments);
 	state_file_close(d->state);
 	xsk_close(d->xsk);
 	auth_free(d->api.auth);

@@ -20,7 +20,7 @@ function settings(v) {
 		["Drain time-out", seconds(v.drain_timeout_s)], ["Ended flows held", seconds(v.closing_pin_s)],
 		["Idle: established", seconds(idle.established)], ["Idle: half open", seconds(idle.half_open)],
 		["Idle: closing", seconds(idle.closing)], ["Idle: UDP", seconds(idle.udp)],
-		["If learning overflows", v.on_learn_overflow], ["QUIC", v.quic],
+		["If learning overflows", v.on_learn_overflow], ["Fragments", v.fragments], ["QUIC", v.quic],
 	];
 	return pairs.map(([k, w]) => h("div", {}, h("dt", {}, k), h("dd", {}, w)));
 }
@@ -120,7 +120,7 @@ export function vipPage(main, {id}) {
 			tiles.flows.set(count(v.flows), `${percent(v.flows / known.consistency.flows_known)} of all VIPs'`);
 			tiles.pinned.set(count(v.flows_pinned), v.flows ? `${percent(v.flows_pinned / v.flows)} of the known` : "none is known");
 			tiles.dcodes.set(count(v.dcodes), "that new flows are spread over");
-			keyed(facts, [v], (x) => JSON.stringify([x.mode, x.health, x.idle_timeout_s, x.drain_timeout_s, x.closing_pin_s, x.on_learn_overflow, x.quic]),
+			keyed(facts, [v], (x) => JSON.stringify([x.mode, x.health, x.idle_timeout_s, x.drain_timeout_s, x.closing_pin_s, x.on_learn_overflow, x.fragments, x.quic]),
 				(x) => h("dl", {class: "pairs-in"}, settings(x)));
 			happened.refresh();
 			if (!page.dips)

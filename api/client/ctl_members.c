@@ -13,6 +13,7 @@ const struct ctl_member ctl_vip_members[] = {
 	{"mode", "l2 ipip gue nat"},
 	{"affinity", "flow client"},
 	{"on_learn_overflow", "forward drop"},
+	{"fragments", "flow client"},
 	{"quic", "flow server-id"},
 	{"quic_config_rotation", ""},
 	{"drain_timeout_s", ""},

@@ -66,6 +66,8 @@ const struct field vip_fields[] = {
 	 .words = vip_affinity_names},
 	{"on_learn_overflow", K_WORD, VIP(conf.on_learn_overflow),
 	 .member = VIP_M_ON_LEARN_OVERFLOW, .words = learn_overflow_names},
+	{"fragments", K_WORD, VIP(conf.fragments), .member = VIP_M_FRAGMENTS,
+	 .words = vip_fragments_names},
 	{"quic", K_WORD, VIP(conf.quic), .member = VIP_M_QUIC, .words = vip_quic_names},
 	{"quic_config_rotation", K_U32, VIP(conf.quic_config_rotation),
 	 .member = VIP_M_QUIC_CONFIG_ROTATION},

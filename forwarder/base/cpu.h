@@ -7,6 +7,8 @@
 #define CACHE_LINE 64
 #define CACHE_ALIGNED __attribute__((aligned(CACHE_LINE)))
 #define MUST_CHECK __attribute__((warn_unused_result))
+/** For ways that packets seldom take: out of the fast path's cache lines. */
+#define SELDOM __attribute__((cold, noinline))
 #define ALWAYS_INLINE inline __attribute__((always_inline))
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 #define likely(x) __builtin_expect(!!(x), 1)

@@ -258,7 +258,7 @@ void control_explain(struct control *c, const struct explain_question *q, struct
 struct events *control_events(struct control *c);
 
 /** Run fn while every worker stands still outside of its port, which it may change (io/port.h). fn must
- *  be quick: nothing is forwarded meanwhile. Thread: any but control's. */
+ *  be quick: nothing is forwarded meanwhile. They hold no frames then. Thread: any but control's. */
 void control_pause(struct control *c, void (*fn)(void *arg), void *arg);
 
 /** An interface (its place in control_config) has another index; 0: it is gone. Thread: any but control's. */

@@ -23,6 +23,8 @@ const char *const vip_affinity_names[] = {
 	[AFFINITY_FLOW] = "flow", [AFFINITY_CLIENT] = "client", NULL};
 const char *const learn_overflow_names[] = {
 	[OVERFLOW_FORWARD] = "forward", [OVERFLOW_DROP] = "drop", NULL};
+const char *const vip_fragments_names[] = {
+	[FRAGMENTS_FLOW] = "flow", [FRAGMENTS_CLIENT] = "client", NULL};
 const char *const vip_quic_names[] = {[QUIC_FLOW] = "flow", [QUIC_SERVER_ID] = "server-id", NULL};
 const char *const admin_state_names[] = {[ADMIN_UP] = "up", [ADMIN_DOWN] = "down", NULL};
 
@@ -143,6 +145,8 @@ void vip_conf_apply(struct vip_conf *c, const struct vip_edit *e, bool replace)
 		c->affinity = e->conf.affinity;
 	if (e->members & VIP_M_ON_LEARN_OVERFLOW)
 		c->on_learn_overflow = e->conf.on_learn_overflow;
+	if (e->members & VIP_M_FRAGMENTS)
+		c->fragments = e->conf.fragments;
 	if (e->members & VIP_M_QUIC)
 		c->quic = e->conf.quic;
 	for (size_t i = 0; i < ARRAY_LEN(vip_numbers); i++)
@@ -249,7 +253,7 @@ bool dip_conf_same_identity(const struct dip_conf *was, const struct dip_conf *n
 
 /* What is not compared here could be changed without anybody noticing: a change to the same is
  * none. */
-_Static_assert(sizeof(struct vip_conf) == sizeof(struct health_conf) + 140 &&
+_Static_assert(sizeof(struct vip_conf) == sizeof(struct health_conf) + 144 &&
 		       sizeof(struct dip_conf) == 116,
 	       "compare a new member in vip_conf_equal or dip_conf_equal");
 
@@ -283,8 +287,8 @@ bool vip_conf_equal(const struct vip_conf *x, const struct vip_conf *y)
 			return false;
 	return strcmp(x->id, y->id) == 0 && vip_match_equal(&x->match, &y->match) &&
 	       x->affinity == y->affinity && x->mode == y->mode &&
-	       x->on_learn_overflow == y->on_learn_overflow && x->quic == y->quic &&
-	       health_equal(&x->health, &y->health);
+	       x->on_learn_overflow == y->on_learn_overflow && x->fragments == y->fragments &&
+	       x->quic == y->quic && health_equal(&x->health, &y->health);
 }
 
 bool dip_conf_equal(const struct dip_conf *x, const struct dip_conf *y)
@@ -371,6 +375,10 @@ bool vip_conf_validate(const struct vip_conf *c, struct field_errors *errors)
 				 "must tell whose it is");
 	check_word(c->affinity, vip_affinity_names, "/affinity", errors);
 	check_word(c->on_learn_overflow, learn_overflow_names, "/on_learn_overflow", errors);
+	check_word(c->fragments, vip_fragments_names, "/fragments", errors);
+	if (c->fragments == FRAGMENTS_CLIENT && c->match.protocol == VIP_TCP)
+		field_errors_add(errors, "/fragments", "bad_value",
+				 "flow, unless the VIP's protocol is udp or any");
 	check_word(c->quic, vip_quic_names, "/quic", errors);
 	if (c->quic == QUIC_SERVER_ID && c->match.protocol == VIP_TCP)
 		field_errors_add(errors, "/quic", "bad_value",

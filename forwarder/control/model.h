@@ -18,6 +18,7 @@ struct vip_conf {
 	enum vip_affinity affinity; /* immutable after creation */
 	enum vip_mode mode;
 	enum learn_overflow on_learn_overflow;
+	enum vip_fragments fragments;
 	enum vip_quic quic;
 	uint32_t quic_config_rotation; /* 0 .. SERVER_ID_ROTATION_MAX */
 	uint32_t drain_timeout_s;
@@ -60,6 +61,7 @@ enum vip_member {
 	VIP_M_QUIC = 1 << 13,
 	VIP_M_QUIC_CONFIG_ROTATION = 1 << 14,
 	VIP_M_PORT_END = 1 << 15,
+	VIP_M_FRAGMENTS = 1 << 16,
 };
 
 enum dip_member {
@@ -159,6 +161,7 @@ extern const char *const vip_protocol_names[]; /* tcp udp any */
 extern const char *const vip_mode_names[];     /* l2 ipip gue nat */
 extern const char *const vip_affinity_names[]; /* flow client */
 extern const char *const learn_overflow_names[]; /* forward drop */
+extern const char *const vip_fragments_names[];  /* flow client */
 extern const char *const admin_state_names[];    /* up down */
 extern const char *const vip_quic_names[];       /* flow server-id */
 

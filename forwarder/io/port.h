@@ -12,6 +12,7 @@
 #define BURST_MAX 32
 #define IFACES_MAX 16
 #define PORT_QUEUES_MAX 64 /* RX queues of one worker */
+#define PORT_HELD_MAX 256  /* frames that a worker may keep from one round to the next */
 
 /** A received frame, owned by the worker until it is given to port_tx or port_free. */
 struct frame {

@@ -35,6 +35,6 @@ uint32_t port_mem_take(struct port *p, unsigned iface, void *buf, uint32_t cap);
 /** Frames of the pool that are neither queued nor held by the worker. */
 unsigned port_mem_n_free(struct port *p);
 
-/** Frames that the worker holds: received, and neither given to tx nor freed. 0 between two rounds
- * of a worker that loses none. */
+/** Frames that the worker holds: received, and neither given to tx nor freed. Between two rounds of a
+ * worker that loses none: the fragments that wait for their first. */
 unsigned port_mem_n_held(struct port *p);

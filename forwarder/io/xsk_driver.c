@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #define NO_SOCKET UINT16_MAX
-#define IN_HAND (8 * BURST_MAX) /* frames that a worker may hold in a round */
-#define RETRY_MS 1		/* sleep while frames wait to be sent */
+#define IN_HAND (8 * BURST_MAX + PORT_HELD_MAX) /* frames that a worker may hold in a round */
+#define RETRY_MS 1				/* sleep while frames wait to be sent */
 
 static struct xsk_port *self(struct port *p)
 {

@@ -126,6 +126,7 @@ struct snapshot *snapshot_new(uint64_t generation, uint32_t n_exact)
 	s->match_seed = entropy_u64();
 	s->match_mask = MATCH_ENTRIES_MIN - 1;
 	s->match = calloc(MATCH_ENTRIES_MIN, sizeof(*s->match));
+	s->sole = calloc(2 * (size_t)MATCH_ENTRIES_MIN, sizeof(*s->sole));
 	s->exact_limit = n_exact;
 	if (n_exact) {
 		while (entries < 2 * (uint64_t)n_exact)
@@ -133,7 +134,7 @@ struct snapshot *snapshot_new(uint64_t generation, uint32_t n_exact)
 		s->exact = calloc(entries, sizeof(*s->exact));
 		s->exact_mask = (uint32_t)(entries - 1);
 	}
-	if (!s->match || (n_exact && !s->exact)) {
+	if (!s->match || !s->sole || (n_exact && !s->exact)) {
 		snapshot_free(s);
 		return NULL;
 	}
@@ -148,6 +149,7 @@ void snapshot_free(struct snapshot *s)
 		vip_view_unref(s->vips[i]);
 	back_table_unref(s->back);
 	free(s->match);
+	free(s->sole);
 	free(s->exact);
 	wide_match_free(s->wide);
 	free(s);
@@ -196,19 +198,64 @@ static void match_insert(struct snapshot *s, const struct vip_view *v)
 	s->match_kinds |= (uint8_t)(1u << match_kind(&v->match));
 }
 
+/* An entry of `sole` is the first VIP of an address and protocol, slot + 1, and whether there are
+ * others. A VIP of any protocol has two. */
+#define SOLE_SEVERAL 0x8000u
+#define SOLE_UDP 0x4000u
+#define SOLE_SLOT 0x3fffu
+_Static_assert(VIP_SLOTS <= SOLE_SLOT, "slot + 1 leaves the flags alone");
+
+static uint16_t *sole_entry(const struct snapshot *s, const struct ip_addr *address, bool udp)
+{
+	struct flow_key key = {.src = *address, .proto = udp};
+	uint32_t mask = 2 * s->match_mask + 1;
+	uint32_t i = (uint32_t)flow_key_hash(&key, s->match_seed) & mask;
+
+	for (; s->sole[i]; i = (i + 1) & mask) {
+		const struct vip_view *v = s->vips[(s->sole[i] & SOLE_SLOT) - 1];
+		if (!(s->sole[i] & SOLE_UDP) == !udp && ip_addr_equal(&v->match.address, address))
+			break;
+	}
+	return &s->sole[i];
+}
+
+static void sole_insert(struct snapshot *s, const struct vip_view *v)
+{
+	for (unsigned udp = v->match.protocol == VIP_UDP; udp <= (v->match.protocol != VIP_TCP);
+	     udp++) {
+		uint16_t *e = sole_entry(s, &v->match.address, udp);
+
+		*e = *e ? *e | SOLE_SEVERAL : (uint16_t)((v->slot + 1) | (udp ? SOLE_UDP : 0));
+	}
+}
+
+static void insert(struct snapshot *s, const struct vip_view *v)
+{
+	if (!vip_match_is_wide(&v->match))
+		match_insert(s, v);
+	if (!v->match.host_bits)
+		sole_insert(s, v);
+}
+
 static int match_grow(struct snapshot *s)
 {
 	uint32_t entries = (s->match_mask + 1) * 2;
 	uint16_t *bigger = calloc(entries, sizeof(*bigger));
+	uint16_t *bigger_sole = calloc(2 * (size_t)entries, sizeof(*bigger_sole));
 
-	if (!bigger)
+	if (!bigger || !bigger_sole) {
+		free(bigger);
+		free(bigger_sole);
 		return -ENOMEM;
+	}
 	free(s->match);
+	free(s->sole);
 	s->match = bigger;
+	s->sole = bigger_sole;
 	s->match_mask = entries - 1;
 	for (unsigned i = 0; i < VIP_SLOTS; i++) {
-		if (s->vips[i] && !vip_match_is_wide(&s->vips[i]->match))
-			match_insert(s, s->vips[i]);
+		if (s->vips[i])
+			insert(s, s->vips[i]);
 	}
 	return 0;
 }
@@ -220,15 +267,6 @@ static int add_wide(struct snapshot *s, const struct vip_view *v)
 	return s->wide ? wide_match_add(s->wide, v) : -ENOMEM;
 }
 
-static int add_plain(struct snapshot *s, const struct vip_view *v)
-{
-	if (match_find(s, &v->match.address, v->match.port, v->match.protocol))
-		return -EEXIST;
-	if ((s->n_vips + 1) * 2 > s->match_mask + 1 && match_grow(s))
-		return -ENOMEM;
-	return 0;
-}
-
 int snapshot_add_vip(struct snapshot *s, struct vip_view *v)
 {
 	bool wide = vip_match_is_wide(&v->match);
@@ -236,15 +274,18 @@ int snapshot_add_vip(struct snapshot *s, struct vip_view *v)
 	assert(v->slot < VIP_SLOTS);
 	if (s->vips[v->slot])
 		return -EEXIST;
-	int rc = wide ? add_wide(s, v) : add_plain(s, v);
+	if (!wide && match_find(s, &v->match.address, v->match.port, v->match.protocol))
+		return -EEXIST;
+	if ((s->n_vips + 1) * 2 > s->match_mask + 1 && match_grow(s))
+		return -ENOMEM;
+	int rc = wide ? add_wide(s, v) : 0;
 	if (rc)
 		return rc;
 	vip_view_ref(v);
 	s->vips[v->slot] = v;
 	s->n_vips++;
 	s->n_by_id += v->server_ids != NULL;
-	if (!wide)
-		match_insert(s, v);
+	insert(s, v);
 	return 0;
 }
 
@@ -280,6 +321,16 @@ const struct vip_view *snapshot_match(const struct snapshot *s, const struct ip_
 	if (!v && unlikely(s->wide))
 		v = wide_match_prefix(s->wide, dst, dport, exact);
 	return v;
+}
+
+const struct vip_view *snapshot_match_sole(const struct snapshot *s, const struct ip_addr *dst,
+					   uint8_t proto)
+{
+	if ((proto != IPPROTO_TCP && proto != IPPROTO_UDP) ||
+	    (s->wide && wide_match_has_prefix_of(s->wide, dst)))
+		return NULL;
+	uint16_t e = *sole_entry(s, dst, proto == IPPROTO_UDP);
+	return e && !(e & SOLE_SEVERAL) ? s->vips[(e & SOLE_SLOT) - 1] : NULL;
 }
 
 #define DST_BITS_KEPT 24u

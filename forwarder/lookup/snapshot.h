@@ -18,6 +18,8 @@
 
 enum vip_mode { VIP_L2, VIP_IPIP, VIP_GUE, VIP_NAT };
 enum vip_affinity { AFFINITY_FLOW, AFFINITY_CLIENT };
+/* Of UDP: fragments go where their flow goes, or by the client's address. */
+enum vip_fragments { FRAGMENTS_FLOW, FRAGMENTS_CLIENT };
 enum learn_overflow { OVERFLOW_FORWARD, OVERFLOW_DROP };
 
 /** One DIP as a worker sees it; index in vip_view.dips is the DIP index. */
@@ -52,6 +54,7 @@ struct vip_view {
 	uint8_t mode;            /* enum vip_mode */
 	uint8_t affinity;        /* enum vip_affinity */
 	uint8_t on_learn_overflow; /* enum learn_overflow */
+	uint8_t fragments; /* enum vip_fragments */
 	uint8_t dst_bits; /* low bits of the destination that belong to the flow; 0: none do */
 	/* read in bursts of snapshots that have n_by_id */
 	struct server_ids *server_ids; /* whom QUIC connection IDs name; NULL = they are not looked at */
@@ -82,6 +85,7 @@ struct snapshot {
 	uint32_t match_mask;
 	uint16_t *match;      /* slot + 1, 0 = free */
 	uint8_t match_kinds;  /* bit k: some VIP is of kind k (see snapshot_match) */
+	uint16_t *sole;       /* by address and protocol, twice as many entries (see snapshot.c) */
 	uint64_t match_seed;
 	struct wide_match *wide; /* all others; NULL: there are none */
 	struct back_table *back; /* of the VIPs of mode nat; the snapshot's reference; NULL = none */
@@ -139,6 +143,11 @@ void snapshot_free(struct snapshot *s);
  *  it (vip_match_takes) the most specific one (vip_match_order). Thread: worker or control. */
 const struct vip_view *snapshot_match(const struct snapshot *s, const struct ip_addr *dst,
 				      uint16_t dport, uint8_t proto);
+
+/** The VIP of a packet to dst over proto, if it is the same whatever the port is; NULL if it is not, or
+ *  cannot be told. For fragments without ports. Thread: worker or control. */
+const struct vip_view *snapshot_match_sole(const struct snapshot *s, const struct ip_addr *dst,
+					   uint8_t proto);
 
 /** What of its destination belongs to a flow, for vip_view.dst_bits: with affinity `flow` all that
  *  differs within the VIP; to a client's one device all addresses are one. */

@@ -16,7 +16,8 @@
 #include "lookup/snapshot.h"
 
 #define ENTRIES_MIN 64u
-#define WHOLE_MATCH 0xff /* in place of block bits: the key of a VIP itself, to find its equal */
+#define WHOLE_MATCH 0xff  /* in place of block bits: the key of a VIP itself, to find its equal */
+#define WHOLE_PREFIX 0xfe /* so too: that of a prefix, of which there is some VIP */
 
 struct wide_key {
 	struct ip_addr address;
@@ -125,9 +126,13 @@ int wide_match_add(struct wide_match *w, const struct vip_view *v)
 
 	if (entry_of(w, &key)->vip)
 		return -EEXIST;
-	if (reserve(w, n + 1))
+	if (reserve(w, n + 2))
 		return -ENOMEM;
 	put(w, &key, v);
+	put(w,
+	    &(struct wide_key){
+		    .address = m->address, .bits = WHOLE_PREFIX, .host_bits = m->host_bits},
+	    v);
 	if (!w->sizes[family][m->host_bits])
 		add_level(w, family, m->host_bits);
 	key.port_end = 0;
@@ -159,6 +164,21 @@ static const struct vip_view *match_level(const struct wide_match *w, const stru
 		}
 	}
 	return best;
+}
+
+bool wide_match_has_prefix_of(const struct wide_match *w, const struct ip_addr *dst)
+{
+	unsigned family = !ip_addr_is_v4(dst);
+
+	for (unsigned i = 0; i < w->n_levels[family]; i++) {
+		uint8_t host_bits = w->levels[family][i];
+		struct wide_key key = {.address = ip_addr_mask(dst, host_bits),
+				       .bits = WHOLE_PREFIX,
+				       .host_bits = host_bits};
+		if (host_bits && entry_of(w, &key)->vip)
+			return true;
+	}
+	return false;
 }
 
 const struct vip_view *wide_match_address(const struct wide_match *w, const struct ip_addr *dst,

@@ -29,6 +29,9 @@ void wide_match_free(struct wide_match *w); /* NULL is fine */
 /** 0, -EEXIST: an equal match is in, -ENOMEM. v stays the caller's and must outlive w. */
 MUST_CHECK int wide_match_add(struct wide_match *w, const struct vip_view *v);
 
+/** True if some VIP that is a prefix has this address, whatever its ports and protocol. */
+bool wide_match_has_prefix_of(const struct wide_match *w, const struct ip_addr *dst);
+
 /** The most specific VIP of these that takes the packet and is one address (ranges of it), or of
  *  those that are more: NULL if there is none. protocol: of the packet, not VIP_ANY. */
 const struct vip_view *wide_match_address(const struct wide_match *w, const struct ip_addr *dst,

@@ -21,6 +21,7 @@ uint16_t checksum_fold(uint32_t sum);
 /** Apply mode to the TCP or UDP checksum of a frame that parsed as PARSE_OK. Auto: only where the
  * field equals the folded, uncomplemented pseudo-header sum *and* the full sum is invalid is it
  * completed, so a corrupted packet is not made valid. UDP over IPv4 with checksum 0 stays as it is,
- * and so does the checksum of a packet with keep_checksum or of another kind than PACKET_FLOW. True
+ * and so does the checksum of a packet with keep_checksum or of another kind than PACKET_FLOW (of a
+ * fragment: it is over the whole packet, and whoever cuts a packet up completes it before). True
  * if the frame was changed. Thread: any. */
 bool checksum_apply(enum checksum_mode mode, uint8_t *data, const struct packet *p);

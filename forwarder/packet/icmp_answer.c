@@ -138,8 +138,8 @@ bool icmp_answer_too_big(uint8_t **data, uint32_t *len, uint32_t headroom, const
 	uint32_t most = (p->is_v6 ? V6_MTU_MIN : V4_ANSWER_MAX) - front_len;
 	uint32_t quoted = p->l3_len < most ? p->l3_len : most;
 
-	if (p->kind == PACKET_ICMP_ERROR || front_len > headroom || !is_host(&p->src) ||
-	    !is_host(&p->dst) || ((*data)[MAC_LEN] & 1))
+	if (p->kind == PACKET_ICMP_ERROR || p->kind == PACKET_LATER || front_len > headroom ||
+	    !is_host(&p->src) || !is_host(&p->dst) || ((*data)[MAC_LEN] & 1))
 		return false;
 	uint8_t *front = *data - front_len;
 	turn_link(*data, front, p->l3_offset);

@@ -5,7 +5,10 @@
  *
  * A sum of nothing but zeros does not occur in a packet, so a right checksum stays the very one
  * that a computation anew would yield, 0 and not 0xffff where there is a choice. Only UDP has a
- * word of its own for 0: "none". There a 0 that comes out is written as 0xffff. */
+ * word of its own for 0: "none". There a 0 that comes out is written as 0xffff.
+ *
+ * The checksum of a packet in fragments is over all of it and stands in the first: by the
+ * difference it comes right there, without the others being known. */
 #include "packet/nat.h"
 
 #include <assert.h>
@@ -75,6 +78,8 @@ static ALWAYS_INLINE void set_end(uint8_t *data, const struct packet *p, enum en
 	uint32_t difference = replace(at, &address->b[16 - len], len, 0);
 	if (!p->is_v6)
 		update(ip + V4_CHECK_AT, difference);
+	if (unlikely(p->kind == PACKET_LATER))
+		return; /* ports and checksum are in the first fragment */
 	if (port_be)
 		difference = replace(l4 + (end == DESTINATION ? 2 : 0), &port_be, 2, difference);
 	if (p->proto == IPPROTO_UDP)
@@ -137,7 +142,7 @@ rewrite_nat(uint8_t *data, const struct packet *p, const struct rewrite_to *to)
 {
 	if (ip_addr_is_v4(&to->address) == p->is_v6)
 		return REWRITE_FAMILY;
-	if (p->keep_checksum || (p->kind != PACKET_FLOW && p->kind != PACKET_ICMP_ERROR))
+	if (p->keep_checksum)
 		return REWRITE_UNTRANSLATABLE;
 	if (p->l3_len > to->mtu)
 		return REWRITE_TOO_BIG;

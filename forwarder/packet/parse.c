@@ -6,7 +6,12 @@
  * header checksum is not verified: a corrupted header costs a wrong lookup at worst, the packet
  * keeps its bad checksum through l2, and whoever takes it off a tunnel drops it, so the backend's
  * kernel decides, for free. Options and flags that only the backend's stack acts on are its
- * business too. */
+ * business too.
+ *
+ * Nothing is put together here, so overlapping fragments and those that would make too long a
+ * packet are the backend's to refuse. But a packet's first fragment says where all of it goes, so
+ * it must hold the whole transport header, and no other may write over the flags that it shows:
+ * what RFC 1858 and RFC 7112 have filters drop is malformed here. */
 #include "packet/parse.h"
 
 #include <arpa/inet.h>
@@ -29,12 +34,15 @@
 #define V4_LEN 20
 #define V6_LEN 40
 #define TCP_LEN 20
+#define TCP_FLAGS_END 14
 #define UDP_LEN 8
 
 /* The longest chain that RFC 8200 4.1 recommends has 6; each header is walked in the packet's own
  * cache lines, so the bound is on time, not on memory. */
 #define EXT_MAX 8
 #define EXT_LEN_MIN 8
+#define IP6F_OFFSET 0xfff8u
+#define IP6F_MORE 1u
 #define AH_LEN_MIN 12
 
 static ALWAYS_INLINE uint16_t load_16(const uint8_t *b)
@@ -55,8 +63,9 @@ static ALWAYS_INLINE uint8_t tcp_segment(uint8_t flags, bool payload)
 	return (uint8_t)((flags & TH_RST) | (flags & TH_FIN) << 1 | opens | payload << 3);
 }
 
-/* The transport header at p->l4_offset, of a packet that ends with its IP length. */
-static ALWAYS_INLINE enum parse_result parse_l4(const uint8_t *data, struct packet *p)
+/* The transport header at p->l4_offset, of a packet that ends with its IP length, or of which (not
+ * whole) the first part does. */
+static ALWAYS_INLINE enum parse_result parse_l4(const uint8_t *data, struct packet *p, bool whole)
 {
 	const uint8_t *l4 = data + p->l4_offset;
 	uint32_t len = (uint32_t)p->l3_offset + p->l3_len - p->l4_offset;
@@ -72,10 +81,12 @@ static ALWAYS_INLINE enum parse_result parse_l4(const uint8_t *data, struct pack
 		if (len < UDP_LEN)
 			return PARSE_MALFORMED;
 		uint32_t udp_len = load_16(l4 + 4);
-		if (udp_len < UDP_LEN || udp_len > len) /* less than len is legal: surplus area */
-			return PARSE_MALFORMED;
+		if (udp_len < UDP_LEN || (whole && udp_len > len))
+			return PARSE_MALFORMED; /* less than len is legal: surplus area */
+		if (!whole && udp_len > len)
+			udp_len = len;
 		p->segment = quic_is_initial(l4 + UDP_LEN, udp_len - UDP_LEN) ? SEG_INITIAL : 0;
-	} else if (p->proto == IPPROTO_ICMP || p->proto == IPPROTO_ICMPV6) {
+	} else if (whole && (p->proto == IPPROTO_ICMP || p->proto == IPPROTO_ICMPV6)) {
 		return icmp_parse(data, p);
 	} else {
 		return PARSE_NOT_L4;
@@ -83,6 +94,25 @@ static ALWAYS_INLINE enum parse_result parse_l4(const uint8_t *data, struct pack
 	memcpy(&p->sport_be, l4, 2);
 	memcpy(&p->dport_be, l4 + 2, 2);
 	return PARSE_OK;
+}
+
+static SELDOM enum parse_result parse_first(const uint8_t *data, struct packet *p)
+{
+	enum parse_result r = parse_l4(data, p, false);
+
+	p->kind = PACKET_FIRST;
+	return r == PARSE_OK ? PARSE_FRAGMENT : r;
+}
+
+/* at: bytes of the packet in front of this part, as a multiple of 8. At 8 it would write over the
+ * flags of a TCP header. (RFC 1858 3) */
+static SELDOM enum parse_result parse_later(struct packet *p, uint32_t at)
+{
+	p->kind = PACKET_LATER;
+	p->segment = SEG_UNTOLD;
+	if (p->proto != IPPROTO_TCP && p->proto != IPPROTO_UDP && p->proto != 0)
+		return PARSE_NOT_L4;
+	return p->proto == IPPROTO_TCP && at < TCP_FLAGS_END ? PARSE_MALFORMED : PARSE_FRAGMENT;
 }
 
 /* Whether IPv4 options hold a source route that has not reached its end, so that the packet's final
@@ -100,6 +130,19 @@ static bool v4_source_routed(const uint8_t *opt, uint32_t len)
 		len -= opt_len;
 	}
 	return false;
+}
+
+static SELDOM enum parse_result parse_v4_fragment(const uint8_t *data, struct packet *p)
+{
+	const uint8_t *ip = data + p->l3_offset;
+	uint32_t at = (load_16(ip + 6) & IP_OFFMASK) * 8u;
+
+	p->fragment_id = load_16(ip + 4);
+	p->keep_checksum =
+		v4_source_routed(ip + V4_LEN, (uint32_t)p->l4_offset - p->l3_offset - V4_LEN);
+	if (at > 0)
+		return p->proto ? parse_later(p, at) : PARSE_NOT_L4;
+	return parse_first(data, p);
 }
 
 static ALWAYS_INLINE enum parse_result parse_v4(const uint8_t *data, uint32_t len, struct packet *p)
@@ -121,11 +164,11 @@ static ALWAYS_INLINE enum parse_result parse_v4(const uint8_t *data, uint32_t le
 	p->l3_len = (uint16_t)total_len;
 	p->l4_offset = (uint16_t)(p->l3_offset + header_len);
 	p->keep_checksum = false;
-	if (load_16(ip + 6) & (IP_MF | IP_OFFMASK))
-		return PARSE_FRAGMENT;
+	if (unlikely(load_16(ip + 6) & (IP_MF | IP_OFFMASK)))
+		return parse_v4_fragment(data, p);
 	if (unlikely(header_len > V4_LEN))
 		p->keep_checksum = v4_source_routed(ip + V4_LEN, header_len - V4_LEN);
-	return parse_l4(data, p);
+	return parse_l4(data, p, true);
 }
 
 static ALWAYS_INLINE bool v6_is_extension(uint8_t next)
@@ -134,12 +177,33 @@ static ALWAYS_INLINE bool v6_is_extension(uint8_t next)
 	       next == IPPROTO_DSTOPTS || next == IPPROTO_AH;
 }
 
+/* A fragment header, of which a packet has one at the most: first or later, or (RFC 6946) both,
+ * which makes the packet a whole one. PARSE_OK if the chain goes on behind it. */
+static SELDOM enum parse_result v6_fragment(const uint8_t *ext, struct packet *p, bool *seen)
+{
+	uint32_t at = load_16(ext + 2) & IP6F_OFFSET;
+
+	if (*seen)
+		return PARSE_MALFORMED;
+	*seen = true;
+	p->fragment_id = (uint32_t)load_16(ext + 4) << 16 | load_16(ext + 6);
+	if (at > 0) {
+		p->proto = v6_is_extension(ext[0]) ? 0 : ext[0];
+		return parse_later(p, at);
+	}
+	if (load_16(ext + 2) & IP6F_MORE)
+		p->kind = PACKET_FIRST;
+	return PARSE_OK;
+}
+
 /* Walk the extension headers of an IPv6 packet of total bytes; sets proto, l4_offset and
- * keep_checksum. PARSE_OK when the chain ends at something else than an extension header. */
+ * keep_checksum. PARSE_OK when the chain ends at something else than an extension header, and
+ * PARSE_FRAGMENT if a later fragment begins in it. */
 static enum parse_result v6_walk(const uint8_t *ip, uint32_t total, struct packet *p)
 {
 	uint8_t next = ip[6];
 	uint32_t at = V6_LEN;
+	bool fragmented = false;
 
 	for (unsigned n = 0; v6_is_extension(next); n++) {
 		const uint8_t *ext = ip + at;
@@ -148,12 +212,16 @@ static enum parse_result v6_walk(const uint8_t *ip, uint32_t total, struct packe
 
 		if (n == EXT_MAX || room < EXT_LEN_MIN)
 			return PARSE_MALFORMED;
-		if (next == IPPROTO_FRAGMENT)
-			return PARSE_FRAGMENT;
 		if (next == IPPROTO_HOPOPTS && n > 0)
 			return PARSE_MALFORMED; /* RFC 8200 4.1: only right behind the IPv6 header
 						 */
-		if (next == IPPROTO_AH) {
+		if (next == IPPROTO_FRAGMENT) {
+			enum parse_result r = v6_fragment(ext, p, &fragmented);
+
+			if (r != PARSE_OK)
+				return r;
+			ext_len = EXT_LEN_MIN;
+		} else if (next == IPPROTO_AH) {
 			ext_len = (ext[1] + 2) * 4u;
 			if (ext_len < AH_LEN_MIN)
 				return PARSE_MALFORMED;
@@ -198,8 +266,10 @@ static ALWAYS_INLINE enum parse_result parse_v6(const uint8_t *data, uint32_t le
 
 		if (r != PARSE_OK)
 			return r;
+		if (p->kind == PACKET_FIRST)
+			return parse_first(data, p);
 	}
-	return parse_l4(data, p);
+	return parse_l4(data, p, true);
 }
 
 enum parse_result parse_packet(const uint8_t *data, uint32_t len, struct packet *p)

@@ -9,7 +9,7 @@
 enum parse_result {
 	PARSE_OK,
 	PARSE_MALFORMED, /* truncated, bad length or header field, or a chain too long to walk */
-	PARSE_FRAGMENT,	 /* any fragment, first or later */
+	PARSE_FRAGMENT,	 /* a part of a packet, its first or a later one: see kind */
 	PARSE_NOT_IP,	 /* neither IPv4 nor IPv6 under at most two VLAN tags */
 	PARSE_NOT_L4,	 /* neither TCP nor UDP, nor an ICMP error about one of them */
 	PARSE_ECHO,	 /* an ICMP or ICMPv6 echo request */
@@ -34,6 +34,8 @@ enum parse_result {
 enum packet_kind {
 	PACKET_FLOW,	   /* a TCP or UDP packet of it */
 	PACKET_ICMP_ERROR, /* an error about what was sent to its client, which it quotes */
+	PACKET_FIRST,	   /* the first fragment of such a packet: all its headers are there */
+	PACKET_LATER,	   /* another fragment of it: its ports are in the first */
 };
 
 struct packet {
@@ -43,6 +45,7 @@ struct packet {
 	uint16_t l4_offset;
 	uint16_t l3_len;      /* IP total length by its header; bytes behind it are link padding */
 	uint16_t vlan_tci_be; /* outer tag's TCI, 0 if untagged */
+	uint32_t fragment_id; /* of fragments: the same for all of a packet */
 	uint8_t n_vlans;
 	uint8_t proto;	 /* IPPROTO_TCP, IPPROTO_UDP: the flow's */
 	uint8_t segment; /* SEG_*; of UDP, SEG_INITIAL or 0; of an ICMP error, SEG_UNTOLD */
@@ -53,7 +56,9 @@ struct packet {
 			     * go), or an authentication header covers it: leave it alone */
 };
 
-/** Parse a whole frame of len bytes at data. *p is fully valid for PARSE_OK; for PARSE_FRAGMENT and
- *  PARSE_NOT_L4 and PARSE_ECHO src, dst, is_v6, l3_offset, l3_len, tos and the VLAN fields are, and for
- *  PARSE_ECHO l4_offset too; for the others nothing in it may be used. Thread: any. Pure. */
+/** Parse a whole frame of len bytes at data. *p is fully valid for PARSE_OK, and for PARSE_FRAGMENT of
+ *  kind PACKET_FIRST; of kind PACKET_LATER it lacks the ports and, where other headers stand between,
+ *  proto (0), and its segment is SEG_UNTOLD. For PARSE_NOT_L4 and PARSE_ECHO src, dst, is_v6,
+ *  l3_offset, l3_len, tos and the VLAN fields are valid, and for PARSE_ECHO l4_offset too; for the
+ *  others nothing in it may be used. Thread: any. Pure. */
 enum parse_result parse_packet(const uint8_t *data, uint32_t len, struct packet *p);

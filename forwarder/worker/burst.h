@@ -3,12 +3,10 @@
 
 #include "worker/worker.h"
 
-/** For ways that packets seldom take: out of the fast path's cache lines. */
-#define SELDOM __attribute__((cold, noinline))
-
 #define ANSWERS_NONE TRACE_FORWARDED
 #define EGRESS_NONE 0xff /* of a frame that has ended */
-_Static_assert(IFACES_MAX <= 32, "a bit for each egress, and less than EGRESS_NONE");
+#define EGRESS_HELD 0xfe /* of one that the worker keeps */
+_Static_assert(IFACES_MAX <= 32, "a bit for each egress, and less than EGRESS_HELD");
 
 struct burst {
 	struct worker *w;
@@ -21,6 +19,9 @@ struct burst {
 	uint32_t aside;	 /* bit i: frame i leaves, but not to a DIP */
 	uint32_t echoes; /* bit i: frame i is an echo request */
 	uint32_t backs;	 /* bit i: frame i is a DIP's, on its way back */
+	uint32_t fragments; /* bit i: frame i is a fragment whose flow is known */
+	uint32_t kept;	 /* bit i: frame i is held, and no longer the burst's */
+	bool have_waited; /* they come from where fragments are held */
 	struct packet packets[BURST_MAX];
 	struct lookup flows[BURST_MAX];
 	const struct dip_view *dips[BURST_MAX];

@@ -253,12 +253,14 @@ static bool record_lost(struct learn *l, struct learn_burst *b, const struct loo
 
 /* The packets of one client come by several workers. One of them may have told of its new place
  * after its DIP was lost; when that one is lost too, the client comes back to where it was, and
- * this worker's entry would call that old news. No other flow has two workers. */
+ * this worker's entry would call that old news. So it is with flows some of whose packets come in
+ * fragments, which have no ports to choose a queue by: once there were any, no flow is known to
+ * have one worker. */
 static ALWAYS_INLINE bool is_of_before_a_loss(const struct seen_entry *e, const struct vip_view *v,
-					      uint32_t now_ms)
+					      const struct learn_burst *b)
 {
-	return v->affinity == AFFINITY_CLIENT && now_ms - e->time_ms >= now_ms - v->loss_ms &&
-	       !FAULT(trust_old_places);
+	return (v->affinity == AFFINITY_CLIENT || b->several_workers) &&
+	       b->now_ms - e->time_ms >= b->now_ms - v->loss_ms && !FAULT(trust_old_places);
 }
 
 bool learn_packet(struct learn *l, struct learn_burst *b, const struct lookup *f, uint8_t proto,
@@ -269,7 +271,7 @@ bool learn_packet(struct learn *l, struct learn_burst *b, const struct lookup *f
 	bool per_client = f->vip->affinity == AFFINITY_CLIENT;
 	bool held = e->hash == f->hash && e->phase != SEEN_NONE;
 	enum seen_phase phase = phase_after(kind, held ? e->phase : SEEN_NONE, per_client);
-	bool same_dip = held && e->dip == f->dip && !is_of_before_a_loss(e, f->vip, b->now_ms);
+	bool same_dip = held && e->dip == f->dip && !is_of_before_a_loss(e, f->vip, b);
 	bool same = same_dip && e->phase == phase;
 	/* Payload after a bare ACK of an unknown flow: as good as unseen. */
 	bool settles = same_dip && e->phase == SEEN_ACKED && phase == SEEN_ESTABLISHED;

@@ -119,6 +119,7 @@ void learn_destroy(struct learn *l);
 struct learn_burst {
 	uint64_t generation; /* in: of the snapshot that chose the DIPs */
 	uint32_t now_ms;     /* in: low bits of clock_now_ms */
+	bool several_workers; /* in: a flow may come by several, as clients do */
 	uint32_t unlearned;  /* out: carried, though control may not know the flow on this DIP */
 	uint32_t lost[N_LEARN_RINGS]; /* out: records lost, by the ring they were meant for */
 };

@@ -4,9 +4,10 @@
  * A frame is alive while its lookup names a VIP; a stage that ends it sets a reason and takes the
  * VIP away, so later stages pass it by. What is alive after the last stage is sent, and what the
  * egress ring does not take is dropped there: so each frame leaves by exactly one exit, and
- * received + too_big_replies = sent + the sum of the drops holds after every burst. What goes
- * elsewhere than to a DIP (an answer of our own) is not alive either, but has its egress; see
- * burst_send_aside.
+ * received + too_big_replies = sent + the sum of the drops + what is held holds after every burst.
+ * What goes elsewhere than to a DIP (an answer of our own) is not alive either, but has its egress;
+ * see burst_send_aside. Fragments that wait for their first are kept out of the burst; they come
+ * again, in a burst of their own.
  *
  * Learning comes before everything that can still end a frame except the lack of a DIP: a flow
  * whose next hop is not resolved yet, say, has its DIP all the same, and keeps it. */
@@ -18,6 +19,7 @@
 #include "packet/nat.h"
 #include "worker/answer.h"
 #include "worker/back.h"
+#include "worker/fragments.h"
 #include "worker/quic_route.h"
 
 static ALWAYS_INLINE void traffic_add(struct traffic_counter *c, uint64_t packets, uint64_t bytes)
@@ -49,12 +51,16 @@ static void receive(struct burst *b)
 	counter_add(&b->w->counters->bursts, 1);
 }
 
+static void receive_held(struct burst *b)
+{
+	for (unsigned i = 0; i < b->n; i++)
+		b->len_in[i] = b->frames[i].len;
+}
+
 /* What is not IP matches no VIP; steer does not pass it on, so it has no reason of its own. */
 static enum drop_reason reason_of_parse(enum parse_result r)
 {
 	switch (r) {
-	case PARSE_FRAGMENT:
-		return DROP_fragment;
 	case PARSE_NOT_L4:
 		return DROP_not_l4;
 	case PARSE_NOT_IP:
@@ -90,6 +96,20 @@ static SELDOM void classify_dst(struct burst *b)
 	}
 }
 
+/* Frame i is not simply a packet of a flow. True if it is one all the same. */
+__attribute__((noinline)) static bool classify_odd(struct burst *b, unsigned i)
+{
+	if (b->backs >> i & 1)
+		back_take(b, i);
+	else if (b->parsed[i] == PARSE_FRAGMENT)
+		return fragments_take(b, i);
+	else if (b->parsed[i] == PARSE_ECHO)
+		answer_echo_take(b, i);
+	else
+		burst_end(b, i, reason_of_parse(b->parsed[i]));
+	return false;
+}
+
 /* Which VIP, and which flow of it. Packets in a row mostly go to one VIP, and comparing with the
  * last one costs a tenth of a match. (Not one loop with parse: a packet's addresses, read as a
  * whole just after they were written in parts, would wait for the store buffer.) */
@@ -106,15 +126,9 @@ static void classify(struct burst *b)
 			burst_end(b, i, DROP_frame_too_big);
 			continue;
 		}
-		if (unlikely(b->parsed[i] != PARSE_OK || (b->backs >> i & 1))) {
-			if (b->backs >> i & 1)
-				back_take(b, i);
-			else if (b->parsed[i] == PARSE_ECHO)
-				answer_echo_take(b, i);
-			else
-				burst_end(b, i, reason_of_parse(b->parsed[i]));
+		if (unlikely(b->parsed[i] != PARSE_OK || (b->backs >> i & 1)) &&
+		    !classify_odd(b, i))
 			continue;
-		}
 		if (!last || !same_destination(p, last))
 			vip = snapshot_match(b->s, &p->dst, ntohs(p->dport_be), p->proto);
 		last = p;
@@ -128,6 +142,8 @@ static void classify(struct burst *b)
 	}
 	if (unlikely(b->s->wide))
 		classify_dst(b);
+	if (unlikely(b->fragments))
+		fragments_classify(b);
 }
 
 static void look_up(struct burst *b)
@@ -154,7 +170,11 @@ static void count_learning(struct worker_counters *c, const struct learn_burst *
 
 static void learn(struct burst *b)
 {
-	struct learn_burst lb = {.generation = b->s->generation, .now_ms = b->now_ms};
+	struct learn_burst lb = {
+		.generation = b->s->generation,
+		.now_ms = b->now_ms,
+		.several_workers = fragment_cache_puts(b->w->fragments.cache) != 0,
+	};
 
 	for (unsigned i = 0; i < b->n; i++) {
 		const struct packet *p = &b->packets[i];
@@ -304,8 +324,9 @@ static SELDOM void trace_received(struct burst *b)
 {
 	trace_begin(&b->trace, &b->w->trace, b->s);
 	for (unsigned i = 0; i < b->n; i++)
-		trace_in(&b->trace, i, &b->frames[i],
-			 b->parsed[i] == PARSE_OK ? &b->packets[i] : NULL, &b->flows[i]);
+		if (!(b->kept >> i & 1))
+			trace_in(&b->trace, i, &b->frames[i],
+				 b->parsed[i] == PARSE_OK ? &b->packets[i] : NULL, &b->flows[i]);
 }
 
 static SELDOM void trace_rewritten(struct burst *b)
@@ -322,8 +343,10 @@ static SELDOM void trace_ended(struct burst *b)
 	trace_end(&b->trace);
 }
 
-void pipeline_burst(struct worker *w, const struct snapshot *s, struct frame *frames, unsigned n,
-		    uint64_t now_ms)
+/* One function for both sorts of bursts, into which all stages go: of two, none would. */
+__attribute__((noinline)) static void run(struct worker *w, const struct snapshot *s,
+					  struct frame *frames, unsigned n, uint64_t now_ms,
+					  bool have_waited)
 {
 	struct burst b;
 
@@ -339,8 +362,14 @@ void pipeline_burst(struct worker *w, const struct snapshot *s, struct frame *fr
 	b.aside = 0;
 	b.echoes = 0;
 	b.backs = 0;
+	b.fragments = 0;
+	b.kept = 0;
+	b.have_waited = have_waited;
 	b.trace.tap = NULL;
-	receive(&b);
+	if (have_waited)
+		receive_held(&b);
+	else
+		receive(&b);
 	parse(&b);
 	classify(&b);
 	look_up(&b);
@@ -362,4 +391,16 @@ void pipeline_burst(struct worker *w, const struct snapshot *s, struct frame *fr
 		trace_ended(&b);
 	if (b.n_ended)
 		free_ended(&b);
+}
+
+void pipeline_burst(struct worker *w, const struct snapshot *s, struct frame *frames, unsigned n,
+		    uint64_t now_ms)
+{
+	run(w, s, frames, n, now_ms, false);
+}
+
+SELDOM void pipeline_burst_held(struct worker *w, const struct snapshot *s, struct frame *frames,
+				unsigned n, uint64_t now_ms)
+{
+	run(w, s, frames, n, now_ms, true);
 }

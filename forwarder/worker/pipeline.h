@@ -8,3 +8,8 @@
  *  worker. Never allocates, logs, locks or waits. */
 void pipeline_burst(struct worker *w, const struct snapshot *s, struct frame *frames, unsigned n,
 		    uint64_t now_ms);
+
+/** The same for n (0: nothing to do) fragments that were held: they were counted when they came in, and
+ *  are not held again. */
+void pipeline_burst_held(struct worker *w, const struct snapshot *s, struct frame *frames,
+			 unsigned n, uint64_t now_ms);

@@ -54,6 +54,9 @@
 /* A sleep's length at the most: sent frames' buffers are reaped at least so often. */
 #define SLEEP_MS 100
 
+/* So too while fragments wait, whose first may come by another worker. */
+#define SLEEP_HOLDING_MS 1
+
 /* How long control looks at a word before it waits in the kernel: about two bursts. */
 #define WAIT_SPINS 64u
 
@@ -136,6 +139,8 @@ unsigned worker_round(struct worker *w)
 	/* the first queue finds the emptiest TX rings: let each be the first in turn */
 	if (++w->first_queue >= n_queues)
 		w->first_queue = 0;
+	if (unlikely(fragments_wait(&w->fragments)))
+		fragments_release(w);
 	port_flush(w->port);
 	return total;
 }
@@ -157,7 +162,7 @@ static bool sleep_until_traffic(struct worker *w)
 	if (!atomic_compare_exchange_strong(&w->state, &word, WORKER_ASLEEP)) /* W7 */
 		return park(w);
 	counter_add(&w->counters->sleeps, 1);
-	port_sleep(w->port, SLEEP_MS); /* W8 */
+	port_sleep(w->port, fragments_wait(&w->fragments) ? SLEEP_HOLDING_MS : SLEEP_MS); /* W8 */
 	return enter_running(w);
 }
 
@@ -177,6 +182,7 @@ void worker_run(struct worker *w)
 			running = sleep_until_traffic(w);
 		}
 	}
+	fragments_drop(w);
 	state_set(w, WORKER_STOPPED); /* W11 */
 	word_wake(&w->state);
 }
@@ -202,6 +208,7 @@ int worker_new(const struct worker_config *c, struct worker **out)
 		.checksum = c->checksum,
 		.too_big_limit = {.per_s = c->answers_per_s},
 		.echo_limit = {.per_s = c->answers_per_s},
+		.fragments = {.cache = c->fragments},
 	};
 	int ret = learn_init(&w->learn, c->rings);
 	if (ret != 0)

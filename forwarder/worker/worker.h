@@ -9,6 +9,7 @@
 #include "packet/checksum.h"
 #include "worker/answer_limit.h"
 #include "worker/counters.h"
+#include "worker/fragments.h"
 #include "worker/learn.h"
 #include "worker/trace.h"
 
@@ -32,6 +33,7 @@ struct worker {
 	pthread_t thread;
 	bool started;
 	struct trace_tap trace;
+	struct fragments fragments;
 };
 
 struct worker_config {
@@ -41,11 +43,12 @@ struct worker_config {
 	enum checksum_mode checksum;
 	uint32_t answers_per_s; /* of each sort in a VIP's name; 0: it never speaks itself */
 	struct learn_ring *rings[N_LEARN_RINGS];
+	struct fragment_cache *fragments; /* of all workers; NULL: later fragments find nothing */
 };
 
 /** A worker that does not run yet (STOPPED, which counts as parked). snapshot must be set by
- *  worker_set_snapshot before it starts. 0, -ENOMEM, or -EINVAL for a ring that cannot be. The port
- *  and the rings stay the caller's. */
+ *  worker_set_snapshot before it starts. 0, -ENOMEM, or -EINVAL for a ring that cannot be. The port,
+ *  the rings and the cache stay the caller's. */
 MUST_CHECK int worker_new(const struct worker_config *c, struct worker **out);
 /** The worker must not run. NULL is fine. */
 void worker_free(struct worker *w);

@@ -303,19 +303,56 @@ def contradictions():
     }
 
 
-def fragments(way):
-    """No part of a packet that is in parts goes anywhere."""
-    for proto, number in (("tcp", 6), ("udp", 17)):
-        l4 = bytes(whole(network(4) / transport(proto, 100)))[20:]
-        for n, (name, at, more) in enumerate((("first", 0, 1), ("middle", 5, 1), ("last", 5, 0))):
-            part = Raw(l4[at * 8:][:40])
-            ip = IP(src=CLIENT[4], dst=VIP[4], id=99, frag=at, flags="MF" if more else 0, ttl=57,
-                    proto=number)
-            forward(way, opaque(ip / part), "%s-fragment-%s" % (proto, name), n, refused="fragment")
-            ip = network(6, exts=("hbh",)) / IPv6ExtHdrFragment(nh=number, offset=at, m=more, id=99)
-            forward(way, opaque(ip / part), "%s-fragment-%s" % (proto, name), n, refused="fragment")
-        ip = network(6) / IPv6ExtHdrFragment(nh=number, id=99)
-        forward(way, opaque(ip / Raw(l4)), proto + "-fragment-atomic", refused="fragment")
+def part(family, number, l4, at, n, ident, exts=(), dst=None, more=None):
+    """n bytes of l4, from `at` on, as a fragment."""
+    more = at + n < len(l4) if more is None else more
+    ip = network(family, exts=exts)
+    ip.dst = dst or ip.dst
+    if family == 4:
+        ip.id, ip.frag, ip.flags, ip.proto = ident, at // 8, "MF" if more else 0, number
+    else:
+        ip = ip / IPv6ExtHdrFragment(nh=number, offset=at // 8, m=more, id=ident)
+    return opaque(ip / Raw(l4[at:][:n]))
+
+
+def fragments(way, size=200, port=0):
+    """The first goes with its flow, the others after it. Of a translated packet the first bears the checksum,
+    which is over all."""
+    number = {"tcp": 6, "udp": 17}
+    for family in (4, 6):
+        for proto in ("tcp", "udp"):
+            exts = ("hbh", "dst") if family == 6 and port else ()
+            ident = 4000 + len(cases)
+            packet = whole(network(family) / transport(proto, size))
+            l4 = bytes(packet)[IP_LEN[family]:]
+            new = bytes(translated(packet, "dst", DIP[family], port))[IP_LEN[family]:]
+            ends = [0, 40, 48, 128, len(l4)]
+            for n, (at, end) in enumerate(zip(ends, ends[1:])):
+                state = rng.getstate()  # of what is random in the IP header
+                cut = part(family, number[proto], l4, at, end - at, ident, exts)
+                rng.setstate(state)
+                told = part(family, number[proto], new, at, end - at, ident, exts, DIP[family])
+                forward(way, cut, "%s-fragment-%d-of-%d%s" % (proto, at, size, "-port" if port else ""), n % 3,
+                        pad=n % 2 * 3, told=told, port=port or None)
+            if family == 6:
+                ip = network(6) / IPv6ExtHdrFragment(nh=number[proto], id=99)
+                told = ip.copy()
+                told[IPv6].dst = DIP[6]
+                forward(way, opaque(ip / Raw(l4)), "%s-fragment-atomic-%d" % (proto, port),
+                        told=opaque(told / Raw(new)), port=port or None)
+
+
+def bad_fragments(way):
+    """What is too short to say where it goes, would write over what says so, or comes without that."""
+    for family in (4, 6):
+        l4 = bytes(whole(network(family) / transport("tcp", 100)))[IP_LEN[family]:]
+        for n in (8, 16):
+            forward(way, part(family, 6, l4, 0, n, 1), "tcp-fragment-first-%d" % n, refused="malformed")
+        forward(way, part(family, 17, l4, 0, 4, 1), "udp-fragment-first-4", refused="malformed")
+        forward(way, part(family, 6, l4, 8, 40, 1), "tcp-fragment-over-flags", refused="malformed")
+        forward(way, part(family, 6, l4, 40, 40, 2), "tcp-fragment-alone", refused="fragment_timeout")
+        forward(way, part(family, 47, l4, 0, 40, 3), "gre-fragment-first", refused="not_l4")
+        forward(way, part(family, 47, l4, 40, 40, 3), "gre-fragment-later", refused="not_l4")
 
 
 def no_flow(n_vlans):
@@ -360,7 +397,9 @@ def main():
     for n, way in enumerate(WAYS):
         malformed(way, n)
         fragments(way)
+        bad_fragments(way)
         errors(way)
+    fragments(("nat", 0), 300, 8443)
     echoes()
     too_bigs()
     write(sys.argv[1] if len(sys.argv) > 1 else os.path.dirname(os.path.abspath(__file__)))

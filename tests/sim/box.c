@@ -188,8 +188,11 @@ void box_start(struct box *b)
 		abort();
 	}
 	memory_of_process(true);
+	b->fragments = fragment_cache_new();
+	assert(b->fragments);
 	for (unsigned i = 0; i < b->n_workers; i++) {
-		struct worker_config wc = {.id = i, .cpu = -1, .checksum = CHECKSUM_KEEP};
+		struct worker_config wc = {
+			.id = i, .cpu = -1, .checksum = CHECKSUM_KEEP, .fragments = b->fragments};
 		b->ports[i] = port_new(b);
 		wc.port = b->ports[i];
 		for (int r = 0; r < N_LEARN_RINGS; r++)
@@ -239,6 +242,7 @@ void box_stop(struct box *b)
 		worker_free(b->workers[i]);
 		port_mem_free(b->ports[i]);
 	}
+	fragment_cache_free(b->fragments);
 	/* (That fault keeps snapshots that a worker may still read.) */
 	if (memory_held() != 0 && !FAULT(swap_unparked)) {
 		fprintf(stderr, "%zu blocks or descriptors leaked\n", memory_held());

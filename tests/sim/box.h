@@ -19,6 +19,7 @@ struct box {
 	bool alive;
 	struct port *ports[BOX_WORKERS_MAX];
 	struct worker *workers[BOX_WORKERS_MAX];
+	struct fragment_cache *fragments;
 	struct routine *worker_routines[BOX_WORKERS_MAX]; /* from when control has booted */
 	struct routine *control_routine;
 	struct control *control; /* NULL while it boots */

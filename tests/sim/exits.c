@@ -14,10 +14,10 @@
 #define GUE_PORT 6080 /* as by default; no VIP has it */
 
 static const enum drop_reason odd_reasons[N_ODDS] = {
-	[ODD_CUT] = DROP_malformed,	[ODD_VERSION] = DROP_malformed,
-	[ODD_FRAGMENT] = DROP_fragment, [ODD_NOT_L4] = DROP_not_l4,
-	[ODD_STRANGER] = DROP_no_vip,	[ODD_ARP] = DROP_no_vip,
-	[ODD_TAGS] = DROP_no_vip,	[ODD_PARTS] = DROP_frame_too_big,
+	[ODD_CUT] = DROP_malformed,	 [ODD_VERSION] = DROP_malformed,
+	[ODD_FRAGMENT] = DROP_malformed, [ODD_NOT_L4] = DROP_not_l4,
+	[ODD_STRANGER] = DROP_no_vip,	 [ODD_ARP] = DROP_no_vip,
+	[ODD_TAGS] = DROP_no_vip,	 [ODD_PARTS] = DROP_frame_too_big,
 };
 
 /* How a packet must leave. */
@@ -84,13 +84,14 @@ static struct exit foresee(const struct sim *s, unsigned worker, const struct si
 	traffic_key(e.view, t, &key);
 	uint16_t flows = snapshot_lookup_one(snapshot, e.view, &key, &why, &dcode);
 	uint16_t index = flows;
-	if (t->proto == IPPROTO_UDP)
+	if (t->proto == IPPROTO_UDP && !p->first_of_some) /* parts go by flow */
 		e.by = quic_way(e.view, p, &index);
 	const struct dip_view *d = &e.view->dips[index];
 	e.reason = DROP_no_dip;
 	if (index == DIP_NONE || !d->usable)
 		return e;
-	e.learned = index == flows; /* its flow is elsewhere: nothing is told of it */
+	/* Nothing is told of it if its flow is elsewhere, nor of fragments of TCP. */
+	e.learned = index == flows && !(p->first_of_some && t->proto == IPPROTO_TCP);
 	e.or_overflow = e.learned && e.view->on_learn_overflow == OVERFLOW_DROP &&
 			record_lost(w, flow_key_hash(&key, e.view->seed));
 	e.dip = model_dip_number(e.view, index);
@@ -181,8 +182,8 @@ static void packet_sent(struct sim *s, unsigned worker, const struct sim_packet 
 		model_packet(s->model, f, &m);
 		f->vip = (unsigned)(vip - s->vips);
 	}
-	s->n_strays += !e->learned;
-	if (t->proto == IPPROTO_UDP)
+	s->n_strays += e->by == QUIC_BY_ID && !e->learned;
+	if (t->proto == IPPROTO_UDP && !p->first_of_some) /* parts go by flow */
 		quic_sent(s, p, e->view, sent->dip, e->by == QUIC_BY_ID);
 	backends_packet(s->backends, sent->dip, p->tuple, p->segment);
 	lane->tx_packets++;

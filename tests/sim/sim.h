@@ -103,7 +103,7 @@ enum sim_odd {
 	ODD_NONE,
 	ODD_CUT,      /* shorter than its headers say */
 	ODD_VERSION,  /* neither 4 nor 6 */
-	ODD_FRAGMENT,
+	ODD_FRAGMENT, /* it would write over the first one's TCP flags */
 	ODD_NOT_L4,
 	ODD_STRANGER, /* to an address that is no VIP's */
 	ODD_ARP,
@@ -139,6 +139,7 @@ struct sim_packet {
 	bool rotated;	    /* ... in another configuration than the VIP's */
 	enum segment segment;
 	enum sim_odd odd;
+	bool first_of_some; /* a first fragment: treated as whole, but by another worker */
 	uint16_t len;    /* of the frame */
 	uint16_t l3_offset, l3_len;
 };
@@ -194,6 +195,7 @@ struct sim {
 	struct sim_mood mood;
 	unsigned burst_max;
 	unsigned odd_share; /* one in so many frames is odd */
+	unsigned fragment_share; /* so many are first fragments */
 	struct sim_vip vips[SIM_VIPS];
 	struct sim_tuple tuples[SIM_TUPLES];
 	unsigned n_tuples, n_hot;

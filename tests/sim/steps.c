@@ -314,6 +314,7 @@ static void draw_mood(struct sim *s)
 	s->burst_max = sim_chance(s, 4) ? 2 : 1 + prng_below(r, 24);
 	s->box->n_workers = 1 + prng_below(r, BOX_WORKERS_MAX);
 	s->odd_share = 8 + prng_below(r, 40);
+	s->fragment_share = 4 + prng_below(r, 60);
 	s->box->tx_ring = sim_chance(s, 4) ? 8 : 64;
 	s->box->headroom = sim_chance(s, 8) ? 24 : 128; /* room for an outer IPv4 header alone */
 	s->box->n_flows = sim_chance(s, 4) ? 64 + prng_below(r, 128) : 1024;

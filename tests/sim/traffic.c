@@ -104,7 +104,9 @@ static void spoil(struct frames_spec *spec, enum sim_odd odd)
 {
 	switch (odd) {
 	case ODD_FRAGMENT:
-		spec->v4_frag = 0x2000; /* more fragments */
+		spec->proto = IPPROTO_TCP;
+		spec->v4_frag = 1;
+		spec->v6_frag = 8;
 		spec->n_exts = 1;
 		spec->exts[0] = IPPROTO_FRAGMENT;
 		break;
@@ -155,6 +157,11 @@ static void build(struct sim *s, const struct sim_tuple *t, struct sim_packet *p
 		spec.n_exts = 1;
 		spec.exts[0] = IPPROTO_DSTOPTS;
 	}
+	if (p->first_of_some) {
+		spec.v4_frag = 0x2000; /* more fragments */
+		spec.n_exts = 1;
+		spec.exts[0] = IPPROTO_FRAGMENT;
+	}
 	spoil(&spec, p->odd);
 	uint32_t len = frames_build(buf, &spec);
 	p->l3_offset = (uint16_t)(14 + 4 * spec.n_vlans);
@@ -178,10 +185,13 @@ static void inject(struct sim *s, unsigned tuple, enum segment segment)
 {
 	static uint8_t buf[FRAMES_MAX];
 	struct sim_tuple *t = &s->tuples[tuple];
-	unsigned w = traffic_worker(s, tuple);
+	struct sim_packet p = {.id = s->next_packet,
+			       .tuple = (uint16_t)tuple,
+			       .segment = segment,
+			       .first_of_some = sim_chance(s, s->fragment_share)};
+	unsigned w = (traffic_worker(s, tuple) + p.first_of_some) % s->box->n_workers;
 	struct port *port = s->box->ports[w];
 	struct sim_lane *lane = &s->lanes[w];
-	struct sim_packet p = {.id = s->next_packet, .tuple = (uint16_t)tuple, .segment = segment};
 
 	if (lane->n == SIM_PENDING)
 		return;

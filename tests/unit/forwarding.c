@@ -28,6 +28,9 @@ void forwarding_init(struct forwarding *f, unsigned tx_ring, unsigned headroom, 
 		f->rings[i]->n = n_records;
 		wc.rings[i] = f->rings[i];
 	}
+	f->fragments = fragment_cache_new();
+	assert(f->fragments);
+	wc.fragments = f->fragments;
 	wc.port = f->port;
 	int ret = worker_new(&wc, &f->worker);
 	assert(ret == 0);
@@ -36,6 +39,7 @@ void forwarding_init(struct forwarding *f, unsigned tx_ring, unsigned headroom, 
 void forwarding_destroy(struct forwarding *f)
 {
 	worker_free(f->worker);
+	fragment_cache_free(f->fragments);
 	for (int i = 0; i < N_LEARN_RINGS; i++)
 		free(f->rings[i]);
 	port_mem_free(f->port);

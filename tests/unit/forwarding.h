@@ -5,12 +5,13 @@
 #include "worker/pipeline.h"
 
 #define FORWARDING_IFACES 3
-#define FORWARDING_FRAMES 256
+#define FORWARDING_FRAMES 384
 
 struct forwarding {
 	struct port *port;
 	struct worker *worker;
 	struct learn_ring *rings[N_LEARN_RINGS];
+	struct fragment_cache *fragments;
 };
 
 /** A worker over a port of 2 queues and 3 interfaces; tx_ring and headroom as in port_mem_config. No

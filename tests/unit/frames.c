@@ -114,7 +114,7 @@ static void put_extension(struct cursor *c, const struct frames_spec *s, uint8_t
 	switch (kind) {
 	case IPPROTO_FRAGMENT:
 		put_8(c, 0);
-		put_16(c, 1); /* offset 0, more fragments */
+		put_16(c, s->v6_frag ? s->v6_frag : 1);
 		put_32(c, 0x12345678);
 		break;
 	case IPPROTO_AH:
@@ -249,6 +249,35 @@ uint32_t frames_build(uint8_t *buf, const struct frames_spec *s)
 	put_fill(&c, 0, s->padding);
 	if (!s->no_min && c.len < 60)
 		put_fill(&c, 0, 60 - c.len);
+	return c.len;
+}
+
+uint32_t frames_cut(uint8_t *buf, const uint8_t *whole, uint32_t id, uint32_t at, uint32_t n)
+{
+	const uint8_t *ip = whole + 14;
+	bool v6 = ip[0] >> 4 == 6;
+	uint32_t header_len = v6 ? 40 : 20;
+	uint32_t l4_len = v6 ? (uint32_t)ip[4] << 8 | ip[5] : ((uint32_t)ip[2] << 8 | ip[3]) - 20;
+	struct cursor c = {.buf = buf};
+
+	if (n > l4_len - at)
+		n = l4_len - at;
+	put(&c, whole, 14 + header_len);
+	if (v6) {
+		set_16(buf + 14 + 4, 8 + n);
+		buf[14 + 6] = 44;
+		put_8(&c, ip[6]);
+		put_8(&c, 0);
+		put_16(&c, at | (at + n < l4_len));
+		put_32(&c, id);
+	} else {
+		set_16(buf + 14 + 2, 20 + n);
+		set_16(buf + 14 + 4, id);
+		set_16(buf + 14 + 6, at / 8 | (at + n < l4_len ? 0x2000 : 0));
+		set_16(buf + 14 + 10, 0);
+		set_16(buf + 14 + 10, ~frames_sum16(buf + 14, 20, 0) & 0xffff);
+	}
+	put(&c, ip + header_len + at, n);
 	return c.len;
 }
 

@@ -45,6 +45,7 @@ struct frames_spec {
 	uint32_t flow_label;	/* IPv6 */
 	unsigned n_exts;	/* IPv6 extension headers, by their protocol number */
 	uint8_t exts[FRAMES_EXTS_MAX];
+	uint16_t v6_frag; /* of fragment headers: offset in bytes, and 1 if more follow; 0: the first */
 	uint8_t segments_left;	  /* of routing headers */
 	struct ip_addr final_dst; /* with segments_left: what the checksum is over */
 
@@ -60,6 +61,11 @@ struct ip_addr frames_ip(const char *text);
 
 /** Build the frame; returns its length, at most FRAMES_MAX (aborts if it would be longer). */
 uint32_t frames_build(uint8_t *buf, const struct frames_spec *s);
+
+/** Cut a part out of an untagged frame without options and extension headers: n bytes (all but of the
+ *  last a multiple of 8) behind the IP header, from `at` on. Returns the length of the fragment's
+ *  frame, which is not padded. */
+uint32_t frames_cut(uint8_t *buf, const uint8_t *whole, uint32_t id, uint32_t at, uint32_t n);
 
 /** RFC 1071 word by word: the ones' complement sum of len bytes, folded, in host order. */
 uint16_t frames_sum16(const void *data, uint32_t len, uint32_t sum);

@@ -104,7 +104,7 @@ static enum parse_result naive_l4(struct reader *r, struct packet *p)
 	uint32_t start = r->at;
 
 	p->l4_offset = (uint16_t)start;
-	if (p->proto == (p->is_v6 ? IPPROTO_ICMPV6 : IPPROTO_ICMP))
+	if (p->proto == (p->is_v6 ? IPPROTO_ICMPV6 : IPPROTO_ICMP) && p->kind != PACKET_FIRST)
 		return naive_icmp(r, p);
 	if (p->proto != IPPROTO_TCP && p->proto != IPPROTO_UDP)
 		return PARSE_NOT_L4;
@@ -115,8 +115,11 @@ static enum parse_result naive_l4(struct reader *r, struct packet *p)
 		uint32_t len = get(r, 2);
 
 		get(r, 2);
-		if (r->failed || len < 8 || start + len > r->end)
+		bool whole = p->kind != PACKET_FIRST;
+		if (r->failed || len < 8 || (whole && start + len > r->end))
 			return PARSE_MALFORMED;
+		if (start + len > r->end)
+			len = r->end - start;
 		if (len - 8 >= 1200) {
 			uint32_t first = get(r, 1), version = get(r, 4), cid_len = get(r, 1);
 			uint32_t initial = version == 0x6b3343cf ? 0xd : 0xc;
@@ -141,6 +144,25 @@ static enum parse_result naive_l4(struct reader *r, struct packet *p)
 	    !(flags & FRAMES_RST))
 		p->segment |= SEG_SYN;
 	return PARSE_OK;
+}
+
+/* A part of a packet; at: bytes of it that come before. */
+static enum parse_result naive_part(struct reader *r, struct packet *p, uint32_t at)
+{
+	bool balanced = p->proto == IPPROTO_TCP || p->proto == IPPROTO_UDP;
+
+	p->kind = at ? PACKET_LATER : PACKET_FIRST;
+	if (at == 0) {
+		enum parse_result result = naive_l4(r, p);
+		return result == PARSE_OK ? PARSE_FRAGMENT : result;
+	}
+	p->segment = SEG_UNTOLD;
+	if (p->is_v6 &&
+	    (p->proto == 0 || p->proto == 43 || p->proto == 44 || p->proto == 51 || p->proto == 60))
+		p->proto = 0;
+	else if (!balanced)
+		return PARSE_NOT_L4;
+	return p->proto == IPPROTO_TCP && at == 8 ? PARSE_MALFORMED : PARSE_FRAGMENT;
 }
 
 static bool naive_source_routed(struct reader *r, uint32_t end)
@@ -172,7 +194,7 @@ static enum parse_result naive_v4(struct reader *r, struct packet *p)
 	p->is_v6 = false;
 	p->tos = (uint8_t)get(r, 1);
 	p->l3_len = (uint16_t)get(r, 2);
-	get(r, 2);
+	uint32_t id = get(r, 2);
 	uint32_t frag = get(r, 2);
 	get(r, 1);
 	p->proto = (uint8_t)get(r, 1);
@@ -183,17 +205,19 @@ static enum parse_result naive_v4(struct reader *r, struct packet *p)
 	    start + p->l3_len > r->end)
 		return PARSE_MALFORMED;
 	r->end = start + p->l3_len;
-	if (frag & 0x3fff)
-		return PARSE_FRAGMENT;
 	p->keep_checksum = naive_source_routed(r, start + header_len);
 	r->at = start + header_len;
+	if (frag & 0x3fff) {
+		p->fragment_id = id;
+		return naive_part(r, p, (frag & 0x1fff) * 8);
+	}
 	return naive_l4(r, p);
 }
 
 static enum parse_result naive_v6(struct reader *r, struct packet *p)
 {
 	uint32_t start = r->at, first = get(r, 4), payload_len = get(r, 2), next = get(r, 1);
-	unsigned n = 0;
+	unsigned n = 0, n_fragment = 0;
 
 	get(r, 1);
 	p->src = get_address(r, true);
@@ -212,13 +236,23 @@ static enum parse_result naive_v6(struct reader *r, struct packet *p)
 		next = get(r, 1);
 		len = get(r, 1);
 		len = kind == 51 ? 4 * (len + 2) : 8 * (len + 1);
-		get(r, 1);
-		uint32_t segments_left = get(r, 1);
-		get(r, 4);
+		uint32_t third = get(r, 1);
+		uint32_t segments_left = get(r, 1), id = get(r, 4);
 		if (r->failed || n == 8)
 			return PARSE_MALFORMED;
-		if (kind == 44)
-			return PARSE_FRAGMENT;
+		if (kind == 44) {
+			uint32_t offset = third << 8 | segments_left;
+
+			if (n_fragment++)
+				return PARSE_MALFORMED;
+			p->fragment_id = id;
+			if (offset >> 3) {
+				p->proto = (uint8_t)next;
+				return naive_part(r, p, offset & ~7u);
+			}
+			p->kind = offset & 1 ? PACKET_FIRST : PACKET_FLOW;
+			len = 8;
+		}
 		if (ext + len > r->end || (kind == 0 && n > 0) || (kind == 51 && len < 12))
 			return PARSE_MALFORMED;
 		if (kind == 51 || (kind == 43 && segments_left > 0))
@@ -226,7 +260,7 @@ static enum parse_result naive_v6(struct reader *r, struct packet *p)
 		r->at = ext + len;
 	}
 	p->proto = (uint8_t)next;
-	return naive_l4(r, p);
+	return p->kind == PACKET_FIRST ? naive_part(r, p, 0) : naive_l4(r, p);
 }
 
 enum parse_result naive_parse(const uint8_t *data, uint32_t len, struct packet *p)
@@ -264,7 +298,12 @@ bool naive_packet_equal(const struct packet *x, const struct packet *y, enum par
 		       x->vlan_tci_be == y->vlan_tci_be;
 	if (result == PARSE_ECHO)
 		return network && x->l4_offset == y->l4_offset && x->proto == y->proto;
-	if (result != PARSE_OK)
+	if (result == PARSE_FRAGMENT && (x->kind != y->kind || x->fragment_id != y->fragment_id))
+		return false;
+	if (result == PARSE_FRAGMENT && x->kind == PACKET_LATER)
+		return network && x->proto == y->proto && x->segment == y->segment &&
+		       x->keep_checksum == y->keep_checksum;
+	if (result != PARSE_OK && result != PARSE_FRAGMENT)
 		return network;
 	return network && x->sport_be == y->sport_be && x->dport_be == y->dport_be &&
 	       x->l4_offset == y->l4_offset && x->proto == y->proto && x->segment == y->segment &&

@@ -7,7 +7,7 @@ static bool conf_equal(const struct vip_conf *x, const struct vip_conf *y)
 	return strcmp(x->id, y->id) == 0 && vip_match_equal(&x->match, &y->match) &&
 	       x->affinity == y->affinity && x->mode == y->mode &&
 	       x->on_learn_overflow == y->on_learn_overflow && x->quic == y->quic &&
-	       x->quic_config_rotation == y->quic_config_rotation &&
+	       x->quic_config_rotation == y->quic_config_rotation && x->fragments == y->fragments &&
 	       x->drain_timeout_s == y->drain_timeout_s && x->closing_pin_s == y->closing_pin_s &&
 	       x->idle_established_s == y->idle_established_s &&
 	       x->idle_half_open_s == y->idle_half_open_s &&

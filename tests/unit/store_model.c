@@ -60,6 +60,8 @@ static void random_conf(struct vip_conf *c)
 	c->gue_port = 1 + model_random(65535);
 	c->quic = c->match.protocol == VIP_TCP ? QUIC_FLOW : (enum vip_quic)model_random(2);
 	c->quic_config_rotation = model_random(SERVER_ID_ROTATION_MAX + 1);
+	c->fragments =
+		c->match.protocol == VIP_TCP ? FRAGMENTS_FLOW : (enum vip_fragments)model_random(2);
 	random_health(&c->health, model_random);
 }
 

@@ -109,6 +109,7 @@ START_TEST(test_defaults)
 	ck_assert_uint_eq(v.gue_port, 6080);
 	ck_assert_str_eq(vip_mode_names[v.mode], "l2");
 	ck_assert_str_eq(vip_affinity_names[v.affinity], "flow");
+	ck_assert_str_eq(vip_fragments_names[v.fragments], "flow");
 	ck_assert_str_eq(learn_overflow_names[v.on_learn_overflow], "forward");
 	ck_assert_str_eq(admin_state_names[d.admin_state], "up");
 	ck_assert_uint_eq(d.weight, 1);
@@ -189,10 +190,18 @@ START_TEST(test_vip_faults)
 	c.quic = QUIC_SERVER_ID;
 	check_vip_fault(&c, "/quic", "bad_value", "flow, unless");
 	c = good_vip();
+	c.fragments = (enum vip_fragments)2;
+	check_vip_fault(&c, "/fragments", "bad_value", "one of flow, client");
+	c = good_vip();
+	c.match.protocol = VIP_TCP;
+	c.fragments = FRAGMENTS_CLIENT;
+	check_vip_fault(&c, "/fragments", "bad_value", "flow, unless");
+	c = good_vip();
 	strcpy(c.id, "Web");
 	check_vip_fault(&c, "/id", "bad_value", "1 to 63");
 	c = good_vip();
 	c.quic = QUIC_SERVER_ID;
+	c.fragments = FRAGMENTS_CLIENT;
 	for (c.match.protocol = VIP_UDP; c.match.protocol <= VIP_ANY; c.match.protocol++)
 		ck_assert(vip_conf_validate(&c, &(struct field_errors){0}));
 	c = good_vip();
@@ -364,12 +373,12 @@ START_TEST(test_all_faults_are_told)
 	memset(&c, 0xff, sizeof(c));
 	c.id[0] = '\0';
 	ck_assert(!vip_conf_validate(&c, &e));
-	ck_assert_uint_eq(e.n, 17); /* each member but port */
+	ck_assert_uint_eq(e.n, 18); /* each member but port */
 	for (unsigned i = e.n; i < 2 * FIELD_ERRORS_MAX; i++)
 		field_errors_add(&e, "/x", "y", "%u", i);
 	ck_assert_uint_eq(e.n, FIELD_ERRORS_MAX);
-	ck_assert_str_eq(e.list[16].pointer, "/health/type");
-	ck_assert_str_eq(e.list[17].detail, "17");
+	ck_assert_str_eq(e.list[17].pointer, "/health/type");
+	ck_assert_str_eq(e.list[18].detail, "18");
 	ck_assert_str_eq(e.list[FIELD_ERRORS_MAX - 1].detail, "63");
 	ck_assert_uint_eq(e.n_more, FIELD_ERRORS_MAX);
 
@@ -408,6 +417,7 @@ static struct vip_conf random_vip(void)
 	c.gue_port = (uint32_t)rand();
 	c.quic = (enum vip_quic)(rand() % 2);
 	c.quic_config_rotation = (uint32_t)rand();
+	c.fragments = (enum vip_fragments)(rand() % 2);
 	return c;
 }
 
@@ -415,7 +425,7 @@ START_TEST(test_vip_edits)
 {
 	for (int i = 0; i < 3000; i++) {
 		struct vip_conf was = random_vip(), now = was, base;
-		struct vip_edit e = {.members = (uint32_t)rand() & 0x7fff, .conf = random_vip()};
+		struct vip_edit e = {.members = (uint32_t)rand() & 0x17fff, .conf = random_vip()};
 		bool replace = rand() % 2;
 
 		base = was;
@@ -445,6 +455,7 @@ START_TEST(test_vip_edits)
 		ck_assert_uint_eq(now.quic, TAKEN(VIP_M_QUIC)->quic);
 		ck_assert_uint_eq(now.quic_config_rotation,
 				  TAKEN(VIP_M_QUIC_CONFIG_ROTATION)->quic_config_rotation);
+		ck_assert_uint_eq(now.fragments, TAKEN(VIP_M_FRAGMENTS)->fragments);
 #undef TAKEN
 		struct field_errors errors = {0};
 		unsigned differ = !ip_addr_equal(&was.match.address, &now.match.address) +

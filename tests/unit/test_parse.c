@@ -213,7 +213,9 @@ START_TEST(test_bad_header_fields)
 		{"reserved flag", false, IPPROTO_TCP, 6, 0x80, PARSE_OK},
 		{"don't fragment", false, IPPROTO_TCP, 6, 0x40, PARSE_OK},
 		{"more fragments", false, IPPROTO_TCP, 6, 0x20, PARSE_FRAGMENT},
-		{"last fragment", false, IPPROTO_TCP, 7, 0x01, PARSE_FRAGMENT},
+		{"last fragment", false, IPPROTO_TCP, 7, 0x02, PARSE_FRAGMENT},
+		{"over the TCP flags", false, IPPROTO_TCP, 7, 0x01, PARSE_MALFORMED},
+		{"behind the UDP header", false, IPPROTO_UDP, 7, 0x01, PARSE_FRAGMENT},
 		{"high offset", false, IPPROTO_TCP, 6, 0x10, PARSE_FRAGMENT},
 		{"ICMP", false, IPPROTO_TCP, 9, IPPROTO_ICMP, PARSE_NOT_L4},
 		{"SCTP", false, IPPROTO_TCP, 9, IPPROTO_SCTP, PARSE_NOT_L4},
@@ -281,7 +283,7 @@ START_TEST(test_bare_headers)
 		ck_assert_int_eq(parse_spec(&s, &p), PARSE_NOT_L4);
 		ck_assert_uint_eq(p.l3_len, v6 ? 40 : 20);
 		s.v4_frag = 1;
-		ck_assert_int_eq(parse_spec(&s, &p), v6 ? PARSE_NOT_L4 : PARSE_FRAGMENT);
+		ck_assert_int_eq(parse_spec(&s, &p), PARSE_NOT_L4);
 	}
 }
 END_TEST
@@ -325,7 +327,10 @@ START_TEST(test_extension_headers)
 		{1, {IPPROTO_FRAGMENT}, PARSE_FRAGMENT, false},
 		{5, {0, 60, 43, 51, 60}, PARSE_OK, true},
 		{4, {0, 60, 43, 44}, PARSE_FRAGMENT, false},
-		{2, {44, 44}, PARSE_FRAGMENT, false},
+		{2, {44, 44}, PARSE_MALFORMED, false},
+		{4, {0, 60, 44, 60}, PARSE_FRAGMENT, false},
+		{3, {44, 51, 60}, PARSE_FRAGMENT, true},
+		{8, {0, 60, 60, 60, 60, 60, 60, 44}, PARSE_FRAGMENT, false},
 		{2, {60, 0}, PARSE_MALFORMED, false},
 		{2, {0, 0}, PARSE_MALFORMED, false},
 		{8, {0, 60, 60, 60, 60, 60, 60, 60}, PARSE_OK, false},
@@ -345,7 +350,9 @@ START_TEST(test_extension_headers)
 			continue;
 		ck_assert(ip_addr_equal(&p.src, &s.src) && ip_addr_equal(&p.dst, &s.dst));
 		ck_assert(p.is_v6 && p.l3_offset == 14);
-		if (chains[i].want == PARSE_OK)
+		if (chains[i].want == PARSE_FRAGMENT)
+			ck_assert(p.kind == PACKET_FIRST && p.fragment_id == 0x12345678);
+		if (chains[i].want == PARSE_OK || p.kind == PACKET_FIRST)
 			ck_assert_msg(p.keep_checksum == chains[i].keep_checksum, "chain %u", i);
 	}
 }

@@ -101,17 +101,6 @@ START_TEST(test_drop_malformed)
 }
 END_TEST
 
-START_TEST(test_drop_fragment)
-{
-	struct frames_spec spec = spec_to(VIP_ADDRESS, 1);
-
-	set_up(forwarding_vip(0, VIP_ADDRESS, 2));
-	spec.v4_frag = 0x2000;
-	inject(&spec);
-	check_all_drop(DROP_fragment, 1, 0);
-}
-END_TEST
-
 START_TEST(test_drop_not_l4)
 {
 	struct frames_spec spec = spec_to(VIP_ADDRESS, 1);
@@ -637,7 +626,6 @@ int main(void)
 
 	tcase_set_timeout(tc, 60);
 	tcase_add_test(tc, test_drop_malformed);
-	tcase_add_test(tc, test_drop_fragment);
 	tcase_add_test(tc, test_drop_not_l4);
 	tcase_add_test(tc, test_drop_no_vip);
 	tcase_add_loop_test(tc, test_drop_no_dip, 0, 3);

@@ -188,8 +188,11 @@ static void world_start(struct world *w)
 		fprintf(stderr, "%s\n", err.message);
 		abort();
 	}
+	w->fragments = fragment_cache_new();
+	assert(w->fragments);
 	for (unsigned i = 0; i < w->n_workers; i++) {
-		struct worker_config wc = {.id = i, .cpu = -1, .checksum = CHECKSUM_AUTO};
+		struct worker_config wc = {
+			.id = i, .cpu = -1, .checksum = CHECKSUM_AUTO, .fragments = w->fragments};
 		w->ports[i] = port_mem_new(&pc);
 		assert(w->ports[i]);
 		wc.port = w->ports[i];
@@ -236,6 +239,7 @@ static void world_stop(struct world *w)
 		worker_free(w->workers[i]);
 		port_mem_free(w->ports[i]);
 	}
+	fragment_cache_free(w->fragments);
 	state_file_close(w->state);
 }
 

@@ -15,6 +15,7 @@ struct world {
 	char dir[64];     /* state directory */
 	struct port *ports[WORLD_WORKERS_MAX];
 	struct worker *workers[WORLD_WORKERS_MAX];
+	struct fragment_cache *fragments;
 	struct state_file *state;
 	struct control *control;
 	struct persist_state disk; /* what the last commit left */
