@@ -61,10 +61,10 @@ const struct ctl_command ctl_commands[] = {
 
 	{"health", "show", "VIP [DIP]", "", "What checks say of the DIPs; of one, its history too.",
 	 NULL, ctl_health_show},
-	{"health", "override", "VIP DIP up|down", "REASON TTL OVERRIDE_HOLD",
+	{"health", "override", "VIP DIP up|down", "REASON TTL DRY_RUN OVERRIDE_HOLD",
 	 "Say what a DIP counts as, whatever its checks say.",
 	 "--reason is needed. Without --ttl it holds until \"health clear\".", ctl_health_override},
-	{"health", "clear", "VIP DIP", "OVERRIDE_HOLD", "Heed a DIP's checks again.", NULL,
+	{"health", "clear", "VIP DIP", "DRY_RUN OVERRIDE_HOLD", "Heed a DIP's checks again.", NULL,
 	 ctl_health_clear},
 
 	{"token", "list", "", "", "Who may use the API.", NULL, ctl_token_list},

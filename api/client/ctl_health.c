@@ -104,5 +104,5 @@ int ctl_health_clear(struct ctl *c, const struct ctl_call *call)
 
 	ctl_path_set(&path, OVERRIDE, call->args[0], call->args[1]);
 	return ctl_change(c, call, &(struct ctl_request){.method = "DELETE"}, &path,
-			  "checks are heeded again");
+			  "counted by its checks again");
 }

@@ -6,6 +6,7 @@
 #include "api/server/body.h"
 #include "api/server/change.h"
 #include "api/server/codec.h"
+#include "api/server/plan.h"
 #include "api/server/problem.h"
 #include "api/server/resources.h"
 #include "api/server/token.h"
@@ -159,18 +160,24 @@ static void bind_agent(struct api_request *req, const struct agent_body *a,
 	uint8_t hash[TOKEN_HASH_LEN];
 	char fresh[TOKEN_TEXT_LEN] = "";
 	struct error err = {""};
-	bool created = false;
+	bool created = false, dry_run;
 
+	if (!change_read_flag(req, "dry_run", &dry_run, resp))
+		return;
 	if (!a->token)
 		token_make(fresh);
 	if (!token_hash(a->token ? a->token : fresh, hash)) {
 		problem_set(resp, 500, "no hash could be made");
 		return;
 	}
-	enum control_status status =
-		b->put_agent(b->ctx, req->path_args[0], a->vip, a->dip, hash, &created, &err);
+	enum control_status status = b->put_agent(b->ctx, req->path_args[0], a->vip, a->dip,
+						  dry_run ? NULL : hash, &created, &err);
 	if (status != CONTROL_OK) {
 		answer_failed(status, &err, resp);
+		return;
+	}
+	if (dry_run) {
+		response_json(resp, 200, plan_print_none(req->api));
 		return;
 	}
 	answer_agent(req, created ? 201 : 200, a->token ? NULL : fresh, resp);
@@ -196,17 +203,32 @@ void agent_put(struct api_request *req, struct api_response *resp)
 	json_decref(body);
 }
 
+static bool is_bound(const struct api_request *req, const char *id)
+{
+	const struct api_backend *b = &req->api->backend;
+	size_t n = 0;
+
+	free(b->read_agents(b->ctx, id, &n));
+	return n != 0;
+}
+
 void agent_delete(struct api_request *req, struct api_response *resp)
 {
 	const struct api_backend *b = &req->api->backend;
 	const char *id = req->path_args[0];
 	struct error err = {""};
+	enum control_status status = CONTROL_NOT_FOUND;
+	bool dry_run;
 
-	if (!request_is_timely(req, resp))
+	if (!request_is_timely(req, resp) || !change_read_flag(req, "dry_run", &dry_run, resp))
 		return;
-	enum control_status status =
-		model_id_valid(id) ? b->delete_agent(b->ctx, id, &err) : CONTROL_NOT_FOUND;
-	if (status == CONTROL_OK)
+	if (dry_run && is_bound(req, id))
+		status = CONTROL_OK;
+	else if (!dry_run && model_id_valid(id))
+		status = b->delete_agent(b->ctx, id, &err);
+	if (status == CONTROL_OK && dry_run)
+		response_json(resp, 200, plan_print_none(req->api));
+	else if (status == CONTROL_OK)
 		response_json(resp, 200, json_pack("{s:s}", "id", id));
 	else if (status == CONTROL_NOT_FOUND)
 		problem_set(resp, 404, "no agent has the id '%s'", id);

@@ -372,7 +372,7 @@ struct auth_token *auth_read(struct auth *a, const char *id, size_t *n)
 	return list;
 }
 
-static int may_put(struct auth *a, const char *id, bool *created, struct error *err)
+int auth_may_put(struct auth *a, const char *id, bool *created, struct error *err)
 {
 	pthread_mutex_lock(&a->lock);
 	bool in_file = file_has(&a->file, id);
@@ -407,7 +407,7 @@ int auth_put(struct auth *a, const struct auth_token *t, bool *created, struct e
 	snprintf(durable.role, sizeof(durable.role), "%s", role_names[t->role]);
 	memcpy(durable.hash, t->hash, sizeof(durable.hash));
 	pthread_mutex_lock(&a->change);
-	int rc = may_put(a, t->id, created, err);
+	int rc = auth_may_put(a, t->id, created, err);
 	if (!rc)
 		rc = a->store.put(a->store.ctx, &durable, err);
 	if (!rc)
@@ -416,7 +416,7 @@ int auth_put(struct auth *a, const struct auth_token *t, bool *created, struct e
 	return rc;
 }
 
-static int may_delete(struct auth *a, const char *id, struct error *err)
+int auth_may_delete(struct auth *a, const char *id, struct error *err)
 {
 	pthread_mutex_lock(&a->lock);
 	bool in_file = file_has(&a->file, id);
@@ -430,7 +430,7 @@ static int may_delete(struct auth *a, const char *id, struct error *err)
 int auth_delete(struct auth *a, const char *id, struct error *err)
 {
 	pthread_mutex_lock(&a->change);
-	int rc = may_delete(a, id, err);
+	int rc = auth_may_delete(a, id, err);
 	if (!rc)
 		rc = a->store.remove(a->store.ctx, id, err);
 	if (!rc) {

@@ -83,6 +83,10 @@ void auth_note_failure(const struct api_request *req);
  *  memory. */
 MUST_CHECK struct auth_token *auth_read(struct auth *a, const char *id, size_t *n);
 
+/** Would auth_put, or auth_delete, go? 0, or what they return for the tokens' sake. */
+MUST_CHECK int auth_may_put(struct auth *a, const char *id, bool *created, struct error *err);
+MUST_CHECK int auth_may_delete(struct auth *a, const char *id, struct error *err);
+
 /** Write one (created_s is filled in here) durably. -EEXIST: the token file has the id; -E2BIG: there are
  *  AUTH_TOKENS_MAX; else as the store. */
 MUST_CHECK int auth_put(struct auth *a, const struct auth_token *t, bool *created,

@@ -227,7 +227,7 @@ bool change_run_several(struct change_call *c, struct api_response *resp)
 	if (outcomes[c->r.status].status >= 300)
 		answer_refused(c, resp);
 	else if (c->t.dry_run)
-		response_json(resp, 200, plan_print(&c->r));
+		response_json(resp, 200, plan_print(&c->t, &c->r.change));
 	else
 		return true;
 	return false;

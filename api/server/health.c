@@ -6,6 +6,7 @@
 #include "api/server/body.h"
 #include "api/server/change.h"
 #include "api/server/codec.h"
+#include "api/server/plan.h"
 #include "api/server/problem.h"
 #include "api/server/resources.h"
 
@@ -168,8 +169,21 @@ static void run(const struct api_request *req, struct health_request *r, struct 
 		     {CONTROL_NO_STORAGE, 507},
 		     {CONTROL_FAILED, 500}};
 	const struct api_backend *b = &req->api->backend;
+	struct control_transaction plan = {.dry_run = true};
+	struct change_info change = {.generation = 0};
+	bool dry_run;
 
+	if (!change_read_flag(req, "dry_run", &dry_run, resp))
+		return;
+	r->plan = dry_run ? &plan : NULL;
+	r->change = &change;
 	b->override_health(b->ctx, r);
+	if (r->status == CONTROL_OK && dry_run) {
+		response_json(resp, 200, plan_print(&plan, &change));
+		control_transaction_clear(&plan);
+		return;
+	}
+	control_transaction_clear(&plan);
 	if (r->status == CONTROL_OK) {
 		json_t *body = print_now(req, resp);
 		if (body)

@@ -34,10 +34,8 @@ static json_t *print_vip(const struct plan_info *p)
 			 (json_int_t)p->build_us, "dips", dips);
 }
 
-json_t *plan_print(const struct control_request *r)
+json_t *plan_print(const struct control_transaction *t, const struct change_info *c)
 {
-	const struct control_transaction *t = r->transaction;
-	const struct change_info *c = &r->change;
 	uint64_t pin_bytes = 0, dcode_bytes = 0;
 	json_t *vips = json_array();
 
@@ -55,4 +53,12 @@ json_t *plan_print(const struct control_request *r)
 			 (json_int_t)c->flows_moved, "dcodes_moved", (json_int_t)c->dcodes_moved,
 			 "pin_bytes", (json_int_t)pin_bytes, "dcode_bytes", (json_int_t)dcode_bytes,
 			 "build_us", (json_int_t)c->build_us, "vips", vips);
+}
+
+json_t *plan_print_none(const struct api_context *api)
+{
+	const struct control_transaction none = {.n_plans = 0};
+	const struct change_info info = {.generation = api->backend.generation(api->backend.ctx)};
+
+	return plan_print(&none, &info);
 }

@@ -9,6 +9,7 @@
 #include "api/server/body.h"
 #include "api/server/change.h"
 #include "api/server/codec.h"
+#include "api/server/plan.h"
 #include "api/server/problem.h"
 #include "api/server/resources.h"
 #include "base/clock.h"
@@ -138,12 +139,27 @@ static void answer_failed(int rc, const struct error *err, struct api_response *
 	problem_set(resp, status, "%s", err->message);
 }
 
+static void answer_plan(const struct api_request *req, int rc, const struct error *err,
+			struct api_response *resp)
+{
+	if (rc)
+		answer_failed(rc, err, resp);
+	else
+		response_json(resp, 200, plan_print_none(req->api));
+}
+
 static void make_token(struct api_request *req, struct auth_token *t, struct api_response *resp)
 {
 	char text[ACCESS_TOKEN_LEN];
 	struct error err = {""};
-	bool created = false;
+	bool created = false, dry_run;
 
+	if (!change_read_flag(req, "dry_run", &dry_run, resp))
+		return;
+	if (dry_run) {
+		answer_plan(req, auth_may_put(req->api->auth, t->id, &created, &err), &err, resp);
+		return;
+	}
 	access_token_make(text);
 	if (!token_hash(text, t->hash)) {
 		problem_set(resp, 500, "no hash could be made");
@@ -184,11 +200,15 @@ void token_delete(struct api_request *req, struct api_response *resp)
 {
 	const char *id = req->path_args[0];
 	struct error err = {""};
+	bool dry_run;
 
-	if (!request_is_timely(req, resp))
+	if (!request_is_timely(req, resp) || !change_read_flag(req, "dry_run", &dry_run, resp))
 		return;
-	int rc = auth_delete(req->api->auth, id, &err);
-	if (rc == -ENOENT)
+	int rc = dry_run ? auth_may_delete(req->api->auth, id, &err)
+			 : auth_delete(req->api->auth, id, &err);
+	if (dry_run)
+		answer_plan(req, rc, &err, resp);
+	else if (rc == -ENOENT)
 		problem_set(resp, 404, "no token has the id '%s'", id);
 	else if (rc)
 		answer_failed(rc, &err, resp);

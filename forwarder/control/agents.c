@@ -230,12 +230,13 @@ enum control_status control_agent_put(struct control *c, const char *id, const c
 	const struct persist *p = &c->conf.persist;
 
 	snprintf(b.conf.id, sizeof(b.conf.id), "%s", id);
-	memcpy(b.conf.token_hash, token_hash, sizeof(b.conf.token_hash));
+	if (token_hash)
+		memcpy(b.conf.token_hash, token_hash, sizeof(b.conf.token_hash));
 	pthread_mutex_lock(&c->agents.writing);
 	control_call(c, binding_check, &b);
-	if (b.status == CONTROL_OK && p->put_agent)
+	if (b.status == CONTROL_OK && token_hash && p->put_agent)
 		b.status = status_of(p->put_agent(p->ctx, &b.conf, err));
-	if (b.status == CONTROL_OK)
+	if (b.status == CONTROL_OK && token_hash)
 		control_call(c, binding_install, &b);
 	pthread_mutex_unlock(&c->agents.writing);
 	*created = b.created;

@@ -72,7 +72,8 @@ struct agent_info {
 	uint64_t refused_total; /* entries refused */
 };
 
-/** Bind an agent to a DIP and set its token's hash (SHA-256); durable when it returns. *created: it
+/** Bind an agent to a DIP and set its token's hash (SHA-256; NULL: only see whether that would go); durable
+ *  when it returns. *created: it
  *  was not there. CONTROL_OK, CONTROL_NOT_FOUND (the VIP or DIP), CONTROL_CONFLICT (another agent has
  *  the DIP), CONTROL_NO_STORAGE, CONTROL_FAILED: err says why. Thread: any but control's; blocks. */
 MUST_CHECK enum control_status control_agent_put(struct control *c, const char *id, const char *vip,

@@ -91,6 +91,9 @@ bool change_answer_success(struct control *c, const struct batch *b, struct cont
 /* change_plan.c */
 /** Plan the batch and tell what would come of it. */
 void change_answer_plan(struct control *c, struct batch *b, struct control_request *r);
+/** Plan the batch into t, which gets a plan for each VIP, and *sum. 0, or negative with err set. */
+MUST_CHECK int change_plan(struct control *c, struct batch *b, struct control_transaction *t,
+			   struct change_info *sum, struct error *err);
 
 /* transaction.c */
 void control_view_end(struct control_view *view);

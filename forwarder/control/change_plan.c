@@ -85,26 +85,34 @@ static int fill_plan(const struct batch_vip *e, struct plan_info *out)
 	return fill_dips(e, out);
 }
 
-static int fill_plans(struct control *c, const struct batch *b, struct control_request *r)
+static int fill_plans(struct control *c, const struct batch *b, struct control_transaction *t,
+		      struct change_info *sum)
 {
-	struct control_transaction *t = r->transaction;
 	int rc = 0;
 
-	r->change = (struct change_info){.generation = c->generation};
+	*sum = (struct change_info){.generation = c->generation};
 	t->plans = calloc(b->n + 1, sizeof(*t->plans));
 	if (!t->plans)
 		return -ENOMEM;
 	for (unsigned i = 0; rc == 0 && i < b->n; i++) {
 		struct plan_info *p = &t->plans[t->n_plans++];
 		rc = fill_plan(&b->vips[i], p);
-		r->change.flows_known += p->flows_known;
-		r->change.flows_pinned += p->flows_pinned;
-		r->change.flows_moved += p->flows_moved;
-		r->change.dcodes_moved += p->dcodes_moved;
-		r->change.build_us += p->build_us;
+		sum->flows_known += p->flows_known;
+		sum->flows_pinned += p->flows_pinned;
+		sum->flows_moved += p->flows_moved;
+		sum->dcodes_moved += p->dcodes_moved;
+		sum->build_us += p->build_us;
 		control_breathe(c);
 	}
 	return rc;
+}
+
+int change_plan(struct control *c, struct batch *b, struct control_transaction *t,
+		struct change_info *sum, struct error *err)
+{
+	int rc = batch_plan(c, b, err);
+
+	return rc ? rc : fill_plans(c, b, t, sum);
 }
 
 void change_answer_plan(struct control *c, struct batch *b, struct control_request *r)
@@ -112,9 +120,7 @@ void change_answer_plan(struct control *c, struct batch *b, struct control_reque
 	struct error err = {{0}};
 
 	batch_drop_unchanged(c, b);
-	int rc = batch_plan(c, b, &err);
-	if (rc == 0)
-		rc = fill_plans(c, b, r);
+	int rc = change_plan(c, b, r->transaction, &r->change, &err);
 	if (rc)
 		change_answer_failure(r, rc, &err);
 }

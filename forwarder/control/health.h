@@ -101,6 +101,9 @@ void health_targets_free(struct health_targets *t);
 /** A number that changes whenever control_list_health may answer something else. Thread: any. */
 uint64_t control_health_epoch(struct control *c);
 
+struct control_transaction;
+struct change_info;
+
 /** Set (or, with OVERRIDE_NONE, end) what a DIP counts as, whatever its checks say. */
 struct health_request {
 	/* in */
@@ -110,6 +113,9 @@ struct health_request {
 	uint32_t ttl_s; /* it ends by itself after so long; 0 = never */
 	bool override_hold;
 	char reason[HEALTH_CAUSE_LEN];
+	/** Not NULL: only plan it, as a dry run does. The caller's, who clears it. */
+	struct control_transaction *plan;
+	struct change_info *change; /* of the plan */
 	/* out */
 	int status;       /* enum control_status: OK, NOT_FOUND, UNAVAILABLE, NO_STORAGE, FAILED */
 	char detail[192]; /* one sentence, if it is an error */

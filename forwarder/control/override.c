@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "control/change.h"
 #include "control/internal.h"
 
 struct queued_override {
@@ -201,6 +202,30 @@ static void finish(struct control *c, struct queued_override *q)
 	free(q);
 }
 
+/* What would come of it. The override is the planned version's, not the DIP's: nobody else sees it.
+ */
+static void plan(struct control *c, struct queued_override *q)
+{
+	struct health_request *r = q->request;
+	struct batch b = {.dry = true};
+	struct error err = {""};
+	const struct dip_version *d;
+
+	r->detail[0] = '\0';
+	struct vip_runtime *v = find(c, &b, r, &d);
+	if (v) {
+		struct vip_version *next = batch_entry(&b, v)->next;
+		next->supposed_uid = d->uid;
+		next->supposed = r->state;
+		r->status = CONTROL_OK;
+		if (change_plan(c, &b, r->plan, r->change, &err))
+			refuse(r, CONTROL_FAILED, "the plan failed: %s",
+			       err.message[0] ? err.message : "out of memory");
+	}
+	batch_destroy(c, &b);
+	finish(c, q);
+}
+
 /* One publish each: they are an operator's, and few. */
 bool control_run_overrides(struct control *c)
 {
@@ -210,6 +235,10 @@ bool control_run_overrides(struct control *c)
 
 	if (!q)
 		return false;
+	if (q->request->plan) {
+		plan(c, q);
+		return true;
+	}
 	apply(c, &b, q);
 	if (q->v) {
 		int rc = control_publish(c, &b, &err);

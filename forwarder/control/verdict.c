@@ -50,6 +50,8 @@ static struct dip_health health_of(const struct vip_runtime *v, const struct vip
 		h.verdict = VERDICT_UP;
 		h.since_s = 0;
 	}
+	if (next->supposed_uid && next->supposed_uid == d->uid)
+		h.override = next->supposed;
 	return h;
 }
 

@@ -36,6 +36,9 @@ struct vip_version {
 	int64_t drain_shown_s;
 	unsigned n_dips;
 	struct dip_version *dips; /* sorted by id */
+	/* a dry run's: an override in the place of a DIP's own (uid 0: of none) */
+	uint64_t supposed_uid;
+	enum health_override supposed;
 	/* the plan */
 	bool min_up_missed;     /* too few are up: health is not heeded */
 	uint64_t health_seq;    /* vip_runtime's, as it was */

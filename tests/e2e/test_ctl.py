@@ -248,6 +248,9 @@ def test_history(lab):
 
 
 def test_health(lab):
+    out = ctl(lab, "health override web b1 down --reason x --dry-run")
+    assert out.startswith("would be overridden") and re.search("^ +b1 +change +0 ", out, re.M), out
+    assert lab.dips()["b1"]["state"] == "up"
     ctl(lab, ["health", "override", "web", "b1", "down", "--reason", "disk full", "--ttl", "600"])
     assert re.search(r"^b1 +down .* down: disk full", ctl(lab, "health show web"), re.M)
     assert lab.dips()["b1"]["state"] == "down"

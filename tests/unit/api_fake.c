@@ -253,6 +253,8 @@ static enum control_status put_agent(void *ctx, const char *id, const char *vip,
 		return api_fake.status;
 	}
 	*created = !api_fake.agent_bound;
+	if (!token_hash)
+		return CONTROL_OK;
 	api_fake.agent_bound = true;
 	memcpy(api_fake.token_hash, token_hash, sizeof(api_fake.token_hash));
 	snprintf(api_fake.agent.id, ID_LEN, "%s", id);

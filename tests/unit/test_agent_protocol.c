@@ -133,7 +133,11 @@ START_TEST(bindings)
 	expect("PUT", A1, NULL, BIND, 409, "told to fail");
 	api_fake.status = CONTROL_NO_STORAGE;
 	expect("PUT", A1, NULL, BIND, 507, "told to fail");
+	expect("PUT", A1 "?dry_run=true", NULL, BIND, 507, "told to fail");
 	api_fake.status = CONTROL_OK;
+	expect("PUT", A1 "?dry_run=true", NULL, BIND, 200, "\"vips\": []");
+	expect("GET", A1, NULL, NULL, 404, "no agent");
+	expect("DELETE", A1 "?dry_run=true", NULL, NULL, 404, "no agent");
 	expect("PUT", A1, NULL, BIND, 201, "\"dip\": \"b1\"");
 	/* What was read can be put back. */
 	strcpy(api_fake.agent.instance, "0123456789abcdef");
@@ -145,6 +149,8 @@ START_TEST(bindings)
 	api_fake.status = CONTROL_FAILED;
 	expect("DELETE", A1, NULL, NULL, 500, "told to fail");
 	api_fake.status = CONTROL_OK;
+	expect("DELETE", A1 "?dry_run=true", NULL, NULL, 200, "\"vips\": []");
+	expect("DELETE", A1 "?dry_run=1", NULL, NULL, 400, "true or false");
 	expect("DELETE", A1, NULL, NULL, 200, "{\"id\": \"a1\"}");
 	atomic_store(&api.ready, false);
 	expect("PUT", A1, NULL, BIND, 503, "starting");

@@ -476,6 +476,11 @@ START_TEST(file_and_database_keep_apart)
 	size_t n;
 
 	make_auth(true, "read plain " FILE_TOKEN "\n");
+	ck_assert_int_eq(auth_may_put(api.auth, "plain", &created, &err), -EEXIST);
+	ck_assert_int_eq(auth_may_put(api.auth, "other", &created, &err), 0);
+	ck_assert(created);
+	ck_assert_int_eq(auth_may_delete(api.auth, "plain", &err), -EEXIST);
+	ck_assert_int_eq(auth_may_delete(api.auth, "other", &err), -ENOENT);
 	ck_assert_int_eq(auth_put(api.auth, &t, &created, &err), -EEXIST);
 	ck_assert_int_eq(auth_delete(api.auth, "plain", &err), -EEXIST);
 	struct auth_token *list = auth_read(api.auth, NULL, &n);

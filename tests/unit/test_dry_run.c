@@ -114,6 +114,97 @@ START_TEST(a_dry_run_leaves_nothing_and_tells_the_truth)
 }
 END_TEST
 
+/* Plan it; then ask for it, and see whether it comes to just that. */
+static void plan_and_say(unsigned last, enum health_override state, struct control_transaction *t,
+			 struct change_info *change)
+{
+	struct health_request r = {
+		.vip = "web", .state = state, .reason = "x", .plan = t, .change = change};
+	bool done;
+
+	snprintf(r.dip, sizeof(r.dip), "b%u", last);
+	control_override_health_async(w->control, &r, &done);
+	while (!done)
+		control_step(w->control);
+	ck_assert_int_eq(r.status, last > 4 ? CONTROL_NOT_FOUND : CONTROL_OK);
+	if (last > 4)
+		return;
+	struct picture before = take_picture();
+	r.plan = NULL;
+	control_override_health_async(w->control, &r, &done);
+	while (!done)
+		control_step(w->control);
+	ck_assert_int_eq(r.status, CONTROL_OK);
+	struct picture after = take_picture();
+	ck_assert_uint_eq(after.c.flows_pinned, change->flows_pinned);
+	for (unsigned i = 0; i < t->plans[0].n_dips; i++) {
+		ck_assert_str_eq(t->plans[0].dips[i].id, after.vips[0].dips[i].conf.id);
+		ck_assert_uint_eq(t->plans[0].dips[i].dcodes, after.vips[0].dips[i].dcodes);
+		ck_assert_uint_eq(t->plans[0].dips[i].dcodes_before, before.vips[0].dips[i].dcodes);
+	}
+	vip_infos_free(before.vips, before.n);
+	vip_infos_free(after.vips, after.n);
+}
+
+/* What an operator asks before a DIP is marked down, or up again. */
+START_TEST(overrides_are_planned_too)
+{
+	struct control_transaction t = {.dry_run = true};
+	struct change_info change;
+
+	w = edits_world(4);
+	for (uint32_t i = 0; i < 20000; i++)
+		world_tcp(w, 0, i, FRAMES_SYN, 0);
+	world_settle(w);
+	struct picture before = take_picture();
+	plan_and_say(5, OVERRIDE_DOWN, &t, &change);
+	struct picture after = take_picture();
+	compare_pictures(&before, &after);
+	plan_and_say(3, OVERRIDE_DOWN, &t, &change);
+	ck_assert_uint_eq(t.plans[0].dips[2].dcodes, 0);
+	ck_assert_uint_gt(t.plans[0].dips[2].dcodes_before, 0);
+	control_transaction_clear(&t);
+	plan_and_say(3, OVERRIDE_NONE, &t, &change);
+	ck_assert_uint_gt(t.plans[0].dips[2].dcodes, 0);
+	control_transaction_clear(&t);
+	world_settle(w);
+	world_free(w);
+}
+END_TEST
+
+/* A plan alone leaves nothing behind. */
+START_TEST(a_planned_override_leaves_nothing)
+{
+	struct control_transaction t = {.dry_run = true};
+	struct change_info change;
+	struct health_request r = {.vip = "web",
+				   .dip = "b2",
+				   .state = OVERRIDE_DOWN,
+				   .ttl_s = 60,
+				   .reason = "x",
+				   .plan = &t,
+				   .change = &change};
+	bool done;
+
+	w = edits_world(4);
+	for (uint32_t i = 0; i < 5000; i++)
+		world_tcp(w, 0, i, FRAMES_SYN, 0);
+	world_settle(w);
+	struct picture before = take_picture();
+	control_override_health_async(w->control, &r, &done);
+	while (!done)
+		control_step(w->control);
+	ck_assert_int_eq(r.status, CONTROL_OK);
+	ck_assert_uint_eq(t.plans[0].dips[1].dcodes, 0);
+	ck_assert_uint_gt(t.plans[0].dips[1].dcodes_before, 0);
+	world_settle(w);
+	struct picture after = take_picture();
+	compare_pictures(&before, &after);
+	control_transaction_clear(&t);
+	end();
+}
+END_TEST
+
 /* Learning goes on while a dry run plans: no record is lost, none is forgotten. */
 static unsigned n_opened_meanwhile;
 
@@ -193,6 +284,8 @@ int main(void)
 
 	tcase_set_timeout(t, 300);
 	tcase_add_test(t, a_dry_run_leaves_nothing_and_tells_the_truth);
+	tcase_add_test(t, overrides_are_planned_too);
+	tcase_add_test(t, a_planned_override_leaves_nothing);
 	tcase_add_test(t, flows_open_during_a_dry_run);
 	tcase_add_test(t, what_is_there_already_is_no_change);
 	suite_add_tcase(s, t);

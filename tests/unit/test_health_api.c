@@ -105,7 +105,8 @@ static const struct {
 	{"{\"type\": \"http\", \"expect_body\": \"regex:(\"}", 422, "/health/expect_body"},
 	{"{\"type\": \"http\", \"expect_body\": \"regex:a{9}\"}", 422, "/health/expect_body"},
 	{"{\"type\": \"http\", \"expect_body\": \"regex:(a)\\\\1\"}", 422, "/health/expect_body"},
-	{"{\"type\": \"http\", \"expect_body\": \"regex:(((((a+)+)+)+)+)+\"}", 422, "/health/expect_body"},
+	{"{\"type\": \"http\", \"expect_body\": \"regex:(((((a+)+)+)+)+)+\"}", 422,
+	 "/health/expect_body"},
 	{"{\"type\": \"http\", \"expect_body\": \"regex:a++++++\"}", 422, "/health/expect_body"},
 	{"{\"type\": \"http\", \"expect_body\": \"regex:(ok)+|[a-z]+ (x*y+)+[0-9]+\"}", 200, ""},
 	{"{\"type\": \"http\", \"expect_body\": \"regex:^ok$\"}", 200, ""},
@@ -235,6 +236,13 @@ static const struct {
 	{"PUT", B1 "/health-override", "{\"state\": \"up\", \"reason\": \"x\", \"until\": \"y\"}",
 	 200, ""},
 	{"DELETE", B1 "/health-override", NULL, 200, "\"override\": null"},
+	{"PUT", B1 "/health-override?dry_run=true", "{\"state\": \"down\", \"reason\": \"x\"}", 200,
+	 "{\"plan\": {"},
+	{"DELETE", B1 "/health-override?dry_run=true", NULL, 200, "{\"plan\": {"},
+	{"PUT", B1 "/health-override?dry_run=true", "{\"state\": \"down\"}", 422, "/reason"},
+	{"PUT", WEB "/dips/b9/health-override?dry_run=true",
+	 "{\"state\": \"up\", \"reason\": \"x\"}", 404, ""},
+	{"DELETE", B1 "/health-override?dry_run=maybe", NULL, 400, "true or false"},
 	{"PUT", B1 "/health-override", "[]", 422, "must be an object"},
 	{"PUT", B1 "/health-override", "{", 400, "not JSON"},
 	{"PUT", B1 "/health-override", "{}", 422, "/state"},
@@ -288,6 +296,9 @@ START_TEST(an_override_arrives_as_it_was_sent)
 	free(ask("DELETE", B1 "/health-override", NULL, &status));
 	ck_assert_int_eq(api_fake.health.state, OVERRIDE_NONE);
 	ck_assert(!api_fake.health.override_hold);
+	ck_assert_ptr_null(api_fake.health.plan);
+	free(ask("DELETE", B1 "/health-override?dry_run=true", NULL, &status));
+	ck_assert_ptr_nonnull(api_fake.health.plan);
 }
 END_TEST
 
