@@ -143,79 +143,75 @@ static bool parse_override(json_t *body, struct health_request *r, struct api_re
 	return false;
 }
 
-static bool begin(const struct api_request *req, struct health_request *r,
+/* Does not move in memory. */
+struct override_call {
+	struct health_request r;
+	struct control_transaction plan; /* of a dry run */
+	struct change_info change;
+};
+
+static bool begin(const struct api_request *req, struct override_call *call,
 		  struct api_response *resp)
 {
-	memset(r, 0, sizeof(*r));
-	if (!change_read_flag(req, "override_hold", &r->override_hold, resp))
+	struct health_request *r = &call->r;
+	bool dry_run;
+
+	*call = (struct override_call){.plan = {.dry_run = true}};
+	if (!change_read_flag(req, "override_hold", &r->override_hold, resp) ||
+	    !change_read_flag(req, "dry_run", &dry_run, resp) || !request_is_timely(req, resp))
 		return false;
-	if (!atomic_load(&req->api->ready)) {
-		problem_set(resp, 503, "concuryd is starting or ending");
-		resp->retry_after_s = 1;
-		return false;
-	}
 	snprintf(r->vip, sizeof(r->vip), "%s", req->path_args[0]);
 	snprintf(r->dip, sizeof(r->dip), "%s", req->path_args[1]);
+	r->plan = dry_run ? &call->plan : NULL;
+	r->change = &call->change;
 	return true;
 }
 
-static void run(const struct api_request *req, struct health_request *r, struct api_response *resp)
+static void answer_refused(const struct health_request *r, struct api_response *resp)
 {
-	static const struct {
-		enum control_status status;
-		unsigned code;
-	} codes[] = {{CONTROL_NOT_FOUND, 404},
-		     {CONTROL_UNAVAILABLE, 503},
-		     {CONTROL_NO_STORAGE, 507},
-		     {CONTROL_FAILED, 500}};
-	const struct api_backend *b = &req->api->backend;
-	struct control_transaction plan = {.dry_run = true};
-	struct change_info change = {.generation = 0};
-	bool dry_run;
-
-	if (!change_read_flag(req, "dry_run", &dry_run, resp))
-		return;
-	r->plan = dry_run ? &plan : NULL;
-	r->change = &change;
-	b->override_health(b->ctx, r);
-	if (r->status == CONTROL_OK && dry_run) {
-		response_json(resp, 200, plan_print(&plan, &change));
-		control_transaction_clear(&plan);
-		return;
-	}
-	control_transaction_clear(&plan);
-	if (r->status == CONTROL_OK) {
-		json_t *body = print_now(req, resp);
-		if (body)
-			response_json(resp, 200, body);
-		return;
-	}
-	for (size_t i = 0; i < ARRAY_LEN(codes); i++)
-		if (r->status == (int)codes[i].status)
-			problem_set(resp, codes[i].code, "%s",
-				    r->detail[0] ? r->detail : "nothing has changed");
+	problem_set(resp, change_http_status((enum control_status)r->status), "%s",
+		    r->detail[0] ? r->detail : "nothing has changed");
 	if (r->status == CONTROL_UNAVAILABLE)
 		resp->retry_after_s = r->retry_after_s ? r->retry_after_s : 1;
 }
 
+static void run(const struct api_request *req, struct override_call *call,
+		struct api_response *resp)
+{
+	const struct api_backend *b = &req->api->backend;
+	struct health_request *r = &call->r;
+
+	b->override_health(b->ctx, r);
+	if (r->status != CONTROL_OK) {
+		answer_refused(r, resp);
+	} else if (r->plan) {
+		response_json(resp, 200, plan_print(&call->plan, &call->change));
+	} else {
+		json_t *body = print_now(req, resp);
+		if (body)
+			response_json(resp, 200, body);
+	}
+	control_transaction_clear(&call->plan);
+}
+
 void health_override_put(struct api_request *req, struct api_response *resp)
 {
-	struct health_request r;
+	struct override_call call;
 
-	if (!begin(req, &r, resp))
+	if (!begin(req, &call, resp))
 		return;
 	json_t *body = body_parse(req, false, resp);
 	if (!body)
 		return;
-	if (parse_override(body, &r, resp))
-		run(req, &r, resp);
+	if (parse_override(body, &call.r, resp))
+		run(req, &call, resp);
 	json_decref(body);
 }
 
 void health_override_delete(struct api_request *req, struct api_response *resp)
 {
-	struct health_request r;
+	struct override_call call;
 
-	if (begin(req, &r, resp))
-		run(req, &r, resp);
+	if (begin(req, &call, resp))
+		run(req, &call, resp);
 }
