@@ -3,10 +3,11 @@
 # Debian packages: to build and run, and (besides) to test.
 RUN_PACKAGES := gcc make pkg-config clang llvm bpftool libc6-dev linux-libc-dev libxdp-dev libbpf-dev \
 	libelf-dev zlib1g-dev libmnl-dev libmicrohttpd-dev libjansson-dev libsqlite3-dev \
-	libyaml-dev libcurl4-gnutls-dev libgnutls28-dev libseccomp-dev libcap-dev libjs-chart.js iproute2 ethtool procps util-linux curl jq nginx-light
+	libyaml-dev libcurl4-gnutls-dev libgnutls28-dev libseccomp-dev libcap-dev libjs-chart.js dpkg-dev iproute2 ethtool procps util-linux curl jq nginx-light
 TEST_PACKAGES := check python3 python3-yaml python3-jsonschema wrk iperf3 iputils-ping clang-format \
 	clang-tidy cppcheck libclang-rt-14-dev openssl nftables prometheus spin tcpdump groff-base python3-scapy \
-	chromium fonts-dejavu-core qemu-system-x86 busybox-static cpio xz-utils libngtcp2-dev libngtcp2-crypto-gnutls-dev
+	chromium fonts-dejavu-core qemu-system-x86 busybox-static cpio xz-utils libngtcp2-dev libngtcp2-crypto-gnutls-dev \
+	debootstrap lintian systemd
 
 BUILD ?= build
 V ?= 0
@@ -16,6 +17,9 @@ say = $(if $(filter 1,$(V)),,@printf '  %-8s %s\n' '$(1)' '$(2)')
 CC := gcc
 BPF_CC := clang
 VERSION := $(shell cat VERSION 2>/dev/null || echo 0.1.0)
+# What the programs are built from; the user's own clone is also root's to read.
+COMMIT := $(or $(SOURCE_COMMIT),$(if $(wildcard .git),$(shell git -c safe.directory='$(CURDIR)' describe \
+	--always --dirty --abbrev=12 --exclude '*' 2>/dev/null)),unknown)
 SANITIZE ?=
 OPT ?= -O2 -g
 # The packet path crosses files: link-time optimization takes a tenth off a packet. Objects are fat, so
@@ -25,7 +29,7 @@ LTO_LINK := $(if $(SANITIZE),,-flto=auto $(OPT))
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wformat=2 -Werror
 CPPFLAGS += -Iforwarder -I. -I$(BUILD)/gen -D_GNU_SOURCE -DCONCURY_VERSION='"$(VERSION)"'
 CFLAGS += -std=gnu11 $(OPT) $(WARN) -fno-omit-frame-pointer -pthread $(SANITIZE) $(LTO)
-LDFLAGS += -pthread $(SANITIZE)
+LDFLAGS += -pthread $(SANITIZE) -Wl,--as-needed,-z,relro,-z,now
 LDLIBS += -lxdp -lbpf -lmnl -lmicrohttpd -ljansson -lsqlite3 -lgnutls -lseccomp -lcap -lcurl -lm
 
 LIB_SRC := $(wildcard forwarder/base/*.c forwarder/lookup/*.c forwarder/packet/*.c \
@@ -67,11 +71,27 @@ CHARTS := /usr/share/javascript/chart.js/chart.min.js
 WEB := $(patsubst web/%,$(BUILD)/web/%,$(wildcard web/*.html web/*.css web/*.js web/*.svg)) \
 	$(BUILD)/web/$(notdir $(CHARTS))
 MAN := $(addprefix $(BUILD)/man/,concuryctl.1 concuryd.8 concury-agent.8)
+COMPLETION := $(BUILD)/completion/concuryctl
+UNITS := $(addprefix $(BUILD)/systemd/,concury.service concury-agent.service)
+
+# Where `make install` puts them; DESTDIR is put in front of each.
+PREFIX ?= /usr/local
+prefix ?= $(PREFIX)
+bindir ?= $(prefix)/bin
+sbindir ?= $(prefix)/sbin
+libdir ?= $(prefix)/lib
+datadir ?= $(prefix)/share
+mandir ?= $(datadir)/man
+docdir ?= $(datadir)/doc/concury
+sysconfdir ?= /etc
+unitdir ?= $(libdir)/systemd/system
+completiondir ?= $(datadir)/bash-completion/completions
 
 .DELETE_ON_ERROR:
 .SECONDARY: # keep the object files of programs
 .PHONY: all help man deps deps-test unit golden zerocopy-check demo demo-clean check layers asan tsan bench lint format clean \
-	unit-build bench-build sim-build sim soak experiment experiment-build asan-build tsan-build
+	unit-build bench-build sim-build sim soak experiment experiment-build asan-build tsan-build \
+	install uninstall deb debian-root FORCE
 
 all: $(BIN) $(AGENT) $(CTL) $(MAN) $(WEB) ## Build concuryd, concuryctl and concury-agent (build/bin/), man pages, the dashboard
 
@@ -124,6 +144,27 @@ $(BUILD)/man/%.8: man/%.8.in man/options.awk $(BUILD)/bin/%
 	$(Q)$(BUILD)/bin/$* --help | awk -f man/options.awk > $@.options
 	$(Q)sed -e 's/@VERSION@/$(VERSION)/' -e '/^@OPTIONS@/{' -e 'r $@.options' -e 'd' -e '}' $< > $@
 	@rm -f $@.options
+
+# Written anew only when it is another one.
+$(BUILD)/gen/commit: FORCE
+	@mkdir -p $(@D)
+	@echo '$(COMMIT)' | cmp -s - $@ || echo '$(COMMIT)' > $@
+FORCE:
+
+NAMES_COMMIT := $(call obj,forwarder/main.c api/client/agent.c api/client/ctl.c)
+$(NAMES_COMMIT): $(BUILD)/gen/commit
+$(NAMES_COMMIT): CPPFLAGS += -DCONCURY_COMMIT='"$(COMMIT)"'
+
+$(COMPLETION): $(CTL)
+	$(call say,GEN,$@)
+	@mkdir -p $(@D)
+	$(Q)$< completion bash > $@
+
+# The directories are part of the units.
+$(BUILD)/systemd/%: .packaging/%.in FORCE
+	@mkdir -p $(@D)
+	@sed -e 's,@sbindir@,$(sbindir),' -e 's,@sysconfdir@,$(sysconfdir),' $< > $@.new
+	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 
 $(LIB): $(call obj,$(LIB_SRC))
 	$(call say,AR,$@)
@@ -240,6 +281,44 @@ zerocopy-check: all ## Boot a newer kernel in qemu, whose NICs have zero-copy mo
 soak: sim-build ## Run the simulation with new seeds until stopped
 	@$(BUILD)/sim/sim --soak
 
+INSTALL := install -m 644 -D
+# $(call keep,FILE,DIR,NAME): configuration that is there already is the operator's.
+keep = [ -e '$(DESTDIR)$(2)/$(3)' ] || $(INSTALL) $(1) '$(DESTDIR)$(2)/$(3)'
+
+install: all $(COMPLETION) $(UNITS) ## Install below PREFIX (/usr/local) and sysconfdir (/etc); DESTDIR in front
+	install -m 755 -D -t '$(DESTDIR)$(sbindir)' $(BIN) $(AGENT)
+	install -m 755 -D -t '$(DESTDIR)$(bindir)' $(CTL)
+	$(INSTALL) $(BUILD)/forwarder/io/steer.bpf.o '$(DESTDIR)$(libdir)/concury/steer.bpf.o'
+	$(INSTALL) -t '$(DESTDIR)$(datadir)/concury/web' $(WEB)
+	$(INSTALL) -t '$(DESTDIR)$(datadir)/concury' $(BUILD)/gen/openapi.json schema/openapi.yaml
+	$(INSTALL) -t '$(DESTDIR)$(mandir)/man1' $(filter %.1,$(MAN))
+	$(INSTALL) -t '$(DESTDIR)$(mandir)/man8' $(filter %.8,$(MAN))
+	$(INSTALL) -t '$(DESTDIR)$(docdir)' README.md LICENSE
+	$(INSTALL) -t '$(DESTDIR)$(completiondir)' $(COMPLETION)
+	$(INSTALL) -t '$(DESTDIR)$(unitdir)' $(UNITS)
+	@$(call keep,.packaging/concury.default,$(sysconfdir)/default,concury)
+	@$(call keep,.packaging/concury-agent.default,$(sysconfdir)/default,concury-agent)
+	@$(call keep,.packaging/sysctl.conf,$(sysconfdir)/sysctl.d,60-concury.conf)
+
+uninstall: ## Remove what `make install` put there; the database and the configuration stay
+	rm -f '$(DESTDIR)$(sbindir)/concuryd' '$(DESTDIR)$(sbindir)/concury-agent' '$(DESTDIR)$(bindir)/concuryctl'
+	rm -rf '$(DESTDIR)$(libdir)/concury' '$(DESTDIR)$(datadir)/concury' '$(DESTDIR)$(docdir)'
+	rm -f $(foreach m,$(notdir $(MAN)),'$(DESTDIR)$(mandir)/man$(patsubst .%,%,$(suffix $(m)))/$(m)')
+	rm -f '$(DESTDIR)$(completiondir)/concuryctl' $(foreach u,$(notdir $(UNITS)),'$(DESTDIR)$(unitdir)/$(u)')
+	@echo "left: $(sysconfdir)/default/concury*, $(sysconfdir)/sysctl.d/60-concury.conf, /var/lib/concury;" \
+		"concuryd --detach takes the XDP program off an interface, so do it before"
+
+deb: all ## Make the Debian packages concury and concury-agent (build/deb/)
+	@VERSION='$(VERSION)' .packaging/deb.sh $(BUILD)
+
+# A fresh Debian, for the tests that install into one.
+$(BUILD)/debian-root.tar: | tests/debian-root.sh
+	$(call say,ROOT,$@)
+	@rm -f $@
+	@tests/debian-root.sh $@
+
+debian-root: $(BUILD)/debian-root.tar
+
 demo: deps ## Show Concury at work: namespaces, nginx backends, real clients (root)
 	@$(MAKE) --no-print-directory all $(TEST_BPF)
 	@tests/e2e/demo.sh
@@ -289,4 +368,4 @@ format: ## clang-format all C sources in place
 clean: ## Remove build/
 	$(Q)rm -rf build
 
--include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
+-include $(shell find $(BUILD) -name '*.d' -type f 2>/dev/null)

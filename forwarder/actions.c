@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "control/preflight.h"
+#include "io/netdev.h"
 #include "io/steer.h"
 #include "schema/store_tokens.h"
 
@@ -23,6 +24,16 @@ int action_open_store(const struct options *o, struct store **out, struct error 
 	if (!strcmp(path, OPTIONS_DATABASE) && mkdir(OPTIONS_DATABASE_DIR, 0750) && errno != EEXIST)
 		return error_set(err, -errno, "%s: %s", OPTIONS_DATABASE_DIR, strerror(errno));
 	return store_open(path, out, err);
+}
+
+int action_find_interfaces(const struct options *o, struct error *err)
+{
+	struct xsk_iface dev;
+	int rc = 0;
+
+	for (unsigned i = 0; !rc && i < o->n_ifaces; i++)
+		rc = netdev_read(o->ifaces[i], &dev, err);
+	return rc;
 }
 
 int action_detach(const struct options *o)

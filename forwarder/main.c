@@ -22,6 +22,7 @@
 #include "api/server/web.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/notify.h"
 #include "base/priority.h"
 #include "control/confine.h"
 #include "control/health_engine.h"
@@ -40,8 +41,7 @@
 
 _Static_assert(2 * OPTIONS_LISTEN_MAX <= LISTENERS_MAX, "every --listen gets a listener");
 
-/* --- the daemon ----------------------------------------------------------------------------------
- */
+/* --- the daemon ---------------------------------------------------------------------------- */
 
 struct daemon {
 	const struct options *options;
@@ -88,17 +88,6 @@ static void choose_cpus(struct daemon *d)
 	bool pin = n > 1 && d->n_workers <= n;
 	for (unsigned i = 0; i < d->n_workers; i++)
 		d->cpus[i] = pin ? allowed[n - d->n_workers + i] : -1;
-}
-
-/* Before anything is made: the most likely mistake in a command line. */
-static int check_interfaces(const struct options *o, struct error *err)
-{
-	struct xsk_iface dev;
-	int rc = 0;
-
-	for (unsigned i = 0; !rc && i < o->n_ifaces; i++)
-		rc = netdev_read(o->ifaces[i], &dev, err);
-	return rc;
 }
 
 static int open_listeners(struct daemon *d, struct error *err)
@@ -207,7 +196,7 @@ static int prepare(struct daemon *d, struct error *err)
 
 	int rc = preflight_privileges(err);
 	if (!rc)
-		rc = check_interfaces(d->options, err);
+		rc = action_find_interfaces(d->options, err);
 	if (!rc)
 		rc = open_listeners(d, err);
 	if (rc)
@@ -304,6 +293,7 @@ static int run_threads(struct daemon *d, struct error *err)
 				    .history = store_history(d->store),
 				    .machine = &d->machine};
 	api_backend_live(b, &d->live);
+	b->info.commit = CONCURY_COMMIT;
 	b->info.state_file = state_file_status(d->state);
 	b->info.lookup_memory = hugemem_probe();
 	b->info.umem_memory = xsk_umem_memory(d->xsk);
@@ -382,7 +372,8 @@ static void log_ready(const struct daemon *d)
 	for (unsigned i = 0; i < http_n_listeners(d->http); i++)
 		log_info("concuryd", "API on %s%s", http_listener_text(d->http, i),
 			 http_listener_kind(d->http, i));
-	log_info("concuryd", "version " CONCURY_VERSION ", workers: %u, ready", d->n_workers);
+	log_info("concuryd", "version " CONCURY_VERSION " (" CONCURY_COMMIT "), workers: %u, ready",
+		 d->n_workers);
 }
 
 /* True if a signal has come that ends us. */
@@ -471,7 +462,9 @@ static int run(const struct options *o)
 	}
 	atomic_store(&d.api.ready, true);
 	log_ready(&d);
+	notify_manager("READY=1");
 	log_end(&d, wait_for_end(&d));
+	notify_manager("STOPPING=1");
 	stop(&d);
 	return 0;
 }
@@ -483,13 +476,13 @@ int main(int argc, char **argv)
 
 	if (options_parse(argc, argv, &o, &err)) {
 		log_error("concuryd", "%s", err.message);
-		return 1;
+		return 2; /* no use in starting it again like that */
 	}
 	switch (o.action) {
 	case ACTION_HELP:
 		return fputs(options_help, stdout) < 0;
 	case ACTION_VERSION:
-		return puts("concuryd " CONCURY_VERSION) < 0;
+		return puts("concuryd " CONCURY_VERSION " (" CONCURY_COMMIT ")") < 0;
 	case ACTION_DETACH:
 		return action_detach(&o);
 	case ACTION_INIT_TOKEN:

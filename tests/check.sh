@@ -45,6 +45,7 @@ TEST_JOBS=$(nproc) "${make[@]}" unit
 # What only computes takes the cores that the guest, and then the tests with real clients, leave.
 (
 	renice -n 19 -p $BASHPID > /dev/null
+	step debian-root "${make[@]}" debian-root
 	step lint tests/lint.sh
 	step asan-build "${make[@]}" asan-build
 	step tsan-build "${make[@]}" tsan-build

@@ -201,7 +201,7 @@ int main(int argc, char **argv)
 	case AGENT_HELP:
 		return fputs(agent_help, stdout) < 0;
 	case AGENT_VERSION:
-		return puts("concury-agent " CONCURY_VERSION) < 0;
+		return puts("concury-agent " CONCURY_VERSION " (" CONCURY_COMMIT ")") < 0;
 	default:
 		return run_agent(&o);
 	}

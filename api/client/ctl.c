@@ -48,7 +48,7 @@ int main(int argc, char **argv)
 	if (ctl_args_parse(argc, argv, &call, &err)) {
 		code = ctl_complain(CTL_USAGE, "%s", err.message);
 	} else if (ctl_option(&call, OPT_VERSION)) {
-		puts("concuryctl " CONCURY_VERSION);
+		puts("concuryctl " CONCURY_VERSION " (" CONCURY_COMMIT ")");
 		code = CTL_OK;
 	} else if (ctl_option(&call, OPT_HELP) || !call.command) {
 		ctl_help_print(&call, ctl_option(&call, OPT_HELP) ? stdout : stderr);

@@ -36,7 +36,8 @@ static void print_status(struct ctl *c, const json_t *json)
 	const json_t *warning;
 	size_t i;
 
-	fprintf(c->out, "concuryd %s, %s, up %s, generation %lld\n", ctl_text(json, "version"),
+	fprintf(c->out, "concuryd %s (%s), %s, up %s, generation %lld\n", ctl_text(json, "version"),
+		ctl_text(json, "commit"),
 		json_is_true(json_object_get(json, "ready")) ? "ready" : "NOT READY",
 		ctl_human_seconds((uint64_t)uptime_s, up, sizeof(up)),
 		json_integer_value(json_object_get(json, "generation")));

@@ -37,6 +37,7 @@ struct api_traffic {
 
 /** What does not change while the daemon runs. */
 struct api_info {
+	const char *commit; /* of the sources */
 	enum state_file_status state_file;
 	enum hugemem_kind lookup_memory;
 	enum hugemem_kind umem_memory;

@@ -336,9 +336,12 @@ static void print_daemon(FILE *f, const struct api_context *api)
 	uint64_t flows, capacity;
 
 	b->read_capacity(b->ctx, &flows, &capacity);
-	family(f, "concury_build_info", "gauge", "the version of the program; always 1");
+	family(f, "concury_build_info", "gauge",
+	       "the version and the commit of the program; always 1");
 	fputs("concury_build_info{", f);
 	label(f, "version", CONCURY_VERSION);
+	fputc(',', f);
+	label(f, "commit", b->info.commit);
 	fputs("} 1\n", f);
 	scalar(f, "concury_ready", "1 while packets are forwarded",
 	       atomic_load(&api->ready) && b->serving(b->ctx));

@@ -127,15 +127,16 @@ void status_get(struct api_request *req, struct api_response *resp)
 	uint64_t uptime_s = (clock_now_ms() - api->started_ms) / 1000;
 	response_json(
 		resp, 200,
-		json_pack("{s:s, s:I, s:I, s:b, s:s, s:{s:s, s:s}, s:{s:I, s:I}, s:o, s:o, s:o}",
-			  "version", CONCURY_VERSION, "uptime_s", (json_int_t)uptime_s,
-			  "generation", (json_int_t)consistency.generation, "ready",
-			  (int)(atomic_load(&api->ready) && warnings.serving), "state_file",
-			  state_file_word(b->info.state_file), "hugepages", "lookup",
-			  hugemem_kind_name(b->info.lookup_memory), "umem",
-			  hugemem_kind_name(b->info.umem_memory), "flows", "known",
-			  (json_int_t)flows, "capacity", (json_int_t)capacity, "warnings",
-			  print_warnings(&warnings, flows, capacity), "interfaces",
-			  print_interfaces(b), "workers", print_workers(b)));
+		json_pack(
+			"{s:s, s:s, s:I, s:I, s:b, s:s, s:{s:s, s:s}, s:{s:I, s:I}, s:o, s:o, s:o}",
+			"version", CONCURY_VERSION, "commit", b->info.commit, "uptime_s",
+			(json_int_t)uptime_s, "generation", (json_int_t)consistency.generation,
+			"ready", (int)(atomic_load(&api->ready) && warnings.serving), "state_file",
+			state_file_word(b->info.state_file), "hugepages", "lookup",
+			hugemem_kind_name(b->info.lookup_memory), "umem",
+			hugemem_kind_name(b->info.umem_memory), "flows", "known", (json_int_t)flows,
+			"capacity", (json_int_t)capacity, "warnings",
+			print_warnings(&warnings, flows, capacity), "interfaces",
+			print_interfaces(b), "workers", print_workers(b)));
 	warnings_free(&warnings);
 }

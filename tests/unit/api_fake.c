@@ -448,7 +448,8 @@ void api_fake_context(struct api_context *api)
 	memset(api, 0, sizeof(*api));
 	api->auth = fake_auth();
 	api->backend = (struct api_backend){
-		.info = {.state_file = STATE_KEPT,
+		.info = {.commit = "0123456789ab",
+			 .state_file = STATE_KEPT,
 			 .lookup_memory = HUGEMEM_RESERVED,
 			 .umem_memory = HUGEMEM_TRANSPARENT,
 			 .n_workers = 2,

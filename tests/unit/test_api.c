@@ -329,6 +329,7 @@ START_TEST(status_and_lists)
 	api_fake.flows = 799;
 	ask("GET", "/v1/status", "", NULL, &a);
 	ck_assert_ptr_nonnull(strstr(a.body, "\"version\": \"" CONCURY_VERSION "\""));
+	ck_assert_ptr_nonnull(strstr(a.body, "\"commit\": \"0123456789ab\""));
 	ck_assert_ptr_nonnull(strstr(a.body, "\"state_file\": \"kept\""));
 	ck_assert_ptr_nonnull(
 		strstr(a.body, "{\"lookup\": \"reserved\", \"umem\": \"transparent\"}"));

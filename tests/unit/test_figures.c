@@ -172,7 +172,9 @@ START_TEST(every_counter_is_a_metric)
 	ck_assert_double_eq(
 		value(&page, "concury_dip_health_latency_seconds{vip=\"web\",dip=\"b1\"}"), 0);
 	ck_assert_double_eq(value(&page, "concury_flows_capacity"), 1000);
-	ck_assert_double_eq(value(&page, "concury_build_info{version=\"" CONCURY_VERSION "\"}"), 1);
+	ck_assert_double_eq(value(&page, "concury_build_info{version=\"" CONCURY_VERSION
+					 "\",commit=\"0123456789ab\"}"),
+			    1);
 }
 END_TEST
 

@@ -135,6 +135,7 @@ static void start_server(void)
 				 .history = store_history(store)};
 	memset(&api, 0, sizeof(api));
 	api_backend_live(&api.backend, &live);
+	api.backend.info.commit = "0123456789ab";
 	api.backend.read_traffic = read_traffic;
 	api.backend.read_warnings = read_warnings;
 	api.backend.serving = serving;
