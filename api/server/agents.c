@@ -8,6 +8,7 @@
 #include "api/server/codec.h"
 #include "api/server/plan.h"
 #include "api/server/problem.h"
+#include "api/server/registry.h"
 #include "api/server/resources.h"
 #include "api/server/token.h"
 
@@ -72,9 +73,32 @@ static void answer_agent(const struct api_request *req, unsigned status, const c
 	response_with_token(resp, status, body, token);
 }
 
+static bool tag_agent(const struct api_request *req, char tag[ETAG_LEN])
+{
+	const struct api_backend *b = &req->api->backend;
+	uint8_t hash[TOKEN_HASH_LEN] = {0};
+	struct etag e;
+	size_t n = 0;
+	struct agent_info *a = b->read_agents(b->ctx, req->path_args[0], &n);
+
+	tag[0] = '\0';
+	if (!n || !b->agent_token(b->ctx, req->path_args[0], hash)) {
+		free(a);
+		return true;
+	}
+	etag_begin(&e);
+	etag_add_bytes(&e, a->id, strlen(a->id) + 1);
+	etag_add_bytes(&e, a->vip, strlen(a->vip) + 1);
+	etag_add_bytes(&e, a->dip, strlen(a->dip) + 1);
+	etag_add_bytes(&e, hash, sizeof(hash));
+	free(a);
+	return etag_end(&e, tag);
+}
+
 void agent_get(struct api_request *req, struct api_response *resp)
 {
-	answer_agent(req, 200, NULL, resp);
+	if (!registry_settles(req, tag_agent, resp))
+		answer_agent(req, 200, NULL, resp);
 }
 
 /* --- changes -------------------------------------------------------------------------------------
@@ -196,10 +220,12 @@ void agent_put(struct api_request *req, struct api_response *resp)
 	json_t *body = body_parse(req, false, resp);
 	if (!body)
 		return;
-	if (parse_agent(body, req->path_args[0], &a, &errors))
-		bind_agent(req, &a, resp);
-	else
+	if (!parse_agent(body, req->path_args[0], &a, &errors)) {
 		change_refuse(resp, &errors);
+	} else if (registry_begin(req, tag_agent, resp)) {
+		bind_agent(req, &a, resp);
+		registry_end(req, tag_agent, resp);
+	}
 	json_decref(body);
 }
 
@@ -212,16 +238,13 @@ static bool is_bound(const struct api_request *req, const char *id)
 	return n != 0;
 }
 
-void agent_delete(struct api_request *req, struct api_response *resp)
+static void forget_agent(const struct api_request *req, bool dry_run, struct api_response *resp)
 {
 	const struct api_backend *b = &req->api->backend;
 	const char *id = req->path_args[0];
 	struct error err = {""};
 	enum control_status status = CONTROL_NOT_FOUND;
-	bool dry_run;
 
-	if (!request_is_timely(req, resp) || !change_read_flag(req, "dry_run", &dry_run, resp))
-		return;
 	if (dry_run && is_bound(req, id))
 		status = CONTROL_OK;
 	else if (!dry_run && model_id_valid(id))
@@ -234,4 +257,15 @@ void agent_delete(struct api_request *req, struct api_response *resp)
 		problem_set(resp, 404, "no agent has the id '%s'", id);
 	else
 		answer_failed(status, &err, resp);
+}
+
+void agent_delete(struct api_request *req, struct api_response *resp)
+{
+	bool dry_run;
+
+	if (!request_is_timely(req, resp) || !change_read_flag(req, "dry_run", &dry_run, resp) ||
+	    !registry_begin(req, tag_agent, resp))
+		return;
+	forget_agent(req, dry_run, resp);
+	registry_end(req, NULL, resp);
 }

@@ -8,6 +8,7 @@
 #include "api/server/codec.h"
 #include "api/server/plan.h"
 #include "api/server/problem.h"
+#include "api/server/registry.h"
 #include "api/server/resources.h"
 
 static const struct dip_info *find_dip(const struct vip_info *vip, const char *id)
@@ -192,6 +193,7 @@ static void run(const struct api_request *req, struct override_call *call,
 			response_json(resp, 200, body);
 	}
 	control_transaction_clear(&call->plan);
+	registry_tell(req, resp);
 }
 
 void health_override_put(struct api_request *req, struct api_response *resp)

@@ -11,6 +11,7 @@
 #include "api/server/codec.h"
 #include "api/server/plan.h"
 #include "api/server/problem.h"
+#include "api/server/registry.h"
 #include "api/server/resources.h"
 #include "base/clock.h"
 
@@ -60,9 +61,32 @@ static void answer_token(const struct api_request *req, unsigned status, const c
 	response_with_token(resp, status, body, text);
 }
 
+static bool tag_token(const struct api_request *req, char tag[ETAG_LEN])
+{
+	struct etag e;
+	size_t n = 0;
+	struct auth_token *t = auth_read(req->api->auth, req->path_args[0], &n);
+
+	tag[0] = '\0';
+	if (!t)
+		return false;
+	if (!n) {
+		free(t);
+		return true;
+	}
+	etag_begin(&e);
+	etag_add_bytes(&e, t->id, strlen(t->id) + 1);
+	etag_add_bytes(&e, &t->role, sizeof(t->role));
+	etag_add_bytes(&e, &t->expires_s, sizeof(t->expires_s));
+	etag_add_bytes(&e, t->hash, sizeof(t->hash));
+	free(t);
+	return etag_end(&e, tag);
+}
+
 void token_get(struct api_request *req, struct api_response *resp)
 {
-	answer_token(req, 200, NULL, resp);
+	if (!registry_settles(req, tag_token, resp))
+		answer_token(req, 200, NULL, resp);
 }
 
 /* --- changes -------------------------------------------------------------------------------------
@@ -189,10 +213,12 @@ void token_put(struct api_request *req, struct api_response *resp)
 	/* One that is too long is no id, and stays so. */
 	snprintf(t.id, sizeof(t.id), "%s",
 		 strlen(req->path_args[0]) < ID_LEN ? req->path_args[0] : "");
-	if (parse_token(body, &t, &errors))
-		make_token(req, &t, resp);
-	else
+	if (!parse_token(body, &t, &errors)) {
 		change_refuse(resp, &errors);
+	} else if (registry_begin(req, tag_token, resp)) {
+		make_token(req, &t, resp);
+		registry_end(req, tag_token, resp);
+	}
 	json_decref(body);
 }
 
@@ -202,7 +228,8 @@ void token_delete(struct api_request *req, struct api_response *resp)
 	struct error err = {""};
 	bool dry_run;
 
-	if (!request_is_timely(req, resp) || !change_read_flag(req, "dry_run", &dry_run, resp))
+	if (!request_is_timely(req, resp) || !change_read_flag(req, "dry_run", &dry_run, resp) ||
+	    !registry_begin(req, tag_token, resp))
 		return;
 	int rc = dry_run ? auth_may_delete(req->api->auth, id, &err)
 			 : auth_delete(req->api->auth, id, &err);
@@ -214,4 +241,5 @@ void token_delete(struct api_request *req, struct api_response *resp)
 		answer_failed(rc, &err, resp);
 	else
 		response_json(resp, 200, json_pack("{s:s}", "id", id));
+	registry_end(req, NULL, resp);
 }

@@ -172,6 +172,7 @@ def test_a_restart_goes_on_with_what_was_known(lab):
     lab.api.put("/v1/vips/web/dips/b2/health-override",
                 {"state": "down", "reason": "new disk", "ttl_s": 600})
     assert lab.dips()["b2"]["state"] == "down"
+    assert "api: uid:0: PUT /v1/vips/web/dips/b2/health-override" in lab.log.read_text()
     since = health(lab, "b1")["since"]
     for sig in (signal.SIGKILL, signal.SIGTERM):
         lab.stop_daemon(sig)

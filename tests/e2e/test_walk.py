@@ -346,6 +346,21 @@ def test_preconditions(lab):
                 refuse(lab, name, 412, headers={"If-None-Match": "*"})
 
 
+def test_a_new_secret_has_a_new_tag(lab):
+    """Who replaces an agent's or a token's secret does so knowingly."""
+    for thing in ("Agent", "Token"):
+        tag = go(lab, f"get{thing}", 200).headers["ETag"]
+        assert go(lab, f"get{thing}", 200).headers["ETag"] == tag
+        made = go(lab, f"put{thing}", 200, headers={"If-Match": tag})
+        if thing == "Agent":
+            keys[WORLD["agent"]] = made.json["token"]
+        now = go(lab, f"get{thing}", 200).headers["ETag"]
+        assert made.headers["ETag"] == now != tag, (made.headers, tag)
+        refuse(lab, f"put{thing}", 412, headers={"If-Match": tag})
+        refuse(lab, f"delete{thing}", 412, headers={"If-Match": tag})
+        assert go(lab, f"get{thing}", 200).headers["ETag"] == now
+
+
 def newest(lab):
     return lab.api.get("/v1/config/versions?limit=1")["items"][0]["version"]
 
@@ -426,6 +441,6 @@ def setup(lab):
 if __name__ == "__main__":
     lib.main("walk", [
         test_examples_make_the_world, test_reads, test_streams, test_dry_runs, test_unknown_ids,
-        test_methods, test_forms, test_queries, test_preconditions, test_conflicts,
-        test_examples_change_and_remove, test_not_ready, test_everything_was_reached,
+        test_methods, test_forms, test_queries, test_preconditions, test_a_new_secret_has_a_new_tag,
+        test_conflicts, test_examples_change_and_remove, test_not_ready, test_everything_was_reached,
     ], setup, backends=2)
