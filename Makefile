@@ -1,9 +1,10 @@
 # Concury. `make help` lists the targets. Non-recursive; everything it makes is below build/.
 
-# Debian packages: to build and run, and (besides) to test.
-RUN_PACKAGES := gcc make pkg-config clang llvm bpftool libc6-dev linux-libc-dev libxdp-dev libbpf-dev \
-	libelf-dev zlib1g-dev libmnl-dev libmicrohttpd-dev libjansson-dev libsqlite3-dev \
-	libyaml-dev libcurl4-gnutls-dev libgnutls28-dev libseccomp-dev libcap-dev libjs-chart.js dpkg-dev iproute2 ethtool procps util-linux curl jq nginx-light
+# Debian packages: to build, to run what was built (and the demo), and (besides) to test.
+BUILD_PACKAGES := gcc make pkg-config clang llvm bpftool libc6-dev linux-libc-dev libxdp-dev libbpf-dev \
+	libelf-dev zlib1g-dev libmnl-dev libmicrohttpd-dev libjansson-dev libsqlite3-dev libyaml-dev \
+	libcurl4-gnutls-dev libgnutls28-dev libseccomp-dev libcap-dev libjs-chart.js dpkg-dev
+RUN_PACKAGES := $(BUILD_PACKAGES) iproute2 ethtool procps util-linux curl jq nginx-light
 TEST_PACKAGES := check python3 python3-yaml python3-jsonschema wrk iperf3 iputils-ping clang-format \
 	clang-tidy cppcheck libclang-rt-14-dev openssl nftables prometheus spin tcpdump groff-base python3-scapy \
 	chromium fonts-dejavu-core qemu-system-x86 busybox-static cpio xz-utils libngtcp2-dev libngtcp2-crypto-gnutls-dev \
@@ -89,9 +90,9 @@ completiondir ?= $(datadir)/bash-completion/completions
 
 .DELETE_ON_ERROR:
 .SECONDARY: # keep the object files of programs
-.PHONY: all help man deps deps-test unit golden zerocopy-check demo demo-clean check layers asan tsan bench lint format clean \
+.PHONY: all help man deps deps-build deps-test unit golden zerocopy-check demo demo-clean check layers asan tsan bench lint format clean \
 	unit-build bench-build sim-build sim soak experiment experiment-build asan-build tsan-build \
-	install uninstall deb debian-root FORCE
+	install uninstall deb debian-root container-check FORCE
 
 all: $(BIN) $(AGENT) $(CTL) $(MAN) $(WEB) ## Build concuryd, concuryctl and concury-agent (build/bin/), man pages, the dashboard
 
@@ -100,6 +101,9 @@ help: ## List the targets
 
 deps: ## Install what building and running needs (Debian packages; root)
 	@tests/install-packages.sh $(RUN_PACKAGES)
+
+deps-build: ## Install what building alone needs
+	@tests/install-packages.sh $(BUILD_PACKAGES)
 
 deps-test: ## Install what testing needs too
 	@tests/install-packages.sh $(RUN_PACKAGES) $(TEST_PACKAGES)
@@ -318,6 +322,10 @@ $(BUILD)/debian-root.tar: | tests/debian-root.sh
 	@tests/debian-root.sh $@
 
 debian-root: $(BUILD)/debian-root.tar
+
+container-check: all ## Build the Dockerfile by buildah and run the image's root in namespaces (root; some minutes)
+	@tests/install-packages.sh buildah
+	@tests/e2e/container_check.py
 
 demo: deps ## Show Concury at work: namespaces, nginx backends, real clients (root)
 	@$(MAKE) --no-print-directory all $(TEST_BPF)

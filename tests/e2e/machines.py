@@ -8,7 +8,7 @@ import lib
 ROOT_TAR = lib.BUILD / "debian-root.tar"
 
 
-def _children(pid):
+def children(pid):
     with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as f:
         return [int(p) for p in f.read().split()]
 
@@ -41,7 +41,7 @@ class Machine:
             with open(f"/proc/{pid}/comm", encoding="ascii") as f:
                 if f.read() == "systemd\n":
                     return pid
-            below = _children(pid)
+            below = children(pid)
             if not below:
                 return None
             pid = below[0]
