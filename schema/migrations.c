@@ -17,10 +17,11 @@ EMBED(migration_0007_dip_port, "schema/migrations/0007_dip_port.sql");
 EMBED(migration_0008_quic, "schema/migrations/0008_quic.sql");
 EMBED(migration_0009_prefixes, "schema/migrations/0009_prefixes.sql");
 EMBED(migration_0010_fragments, "schema/migrations/0010_fragments.sql");
+EMBED(migration_0011_clamp_mss, "schema/migrations/0011_clamp_mss.sql");
 
 const char *const migrations[SCHEMA_VERSION] = {
-	migration_0001_initial,	  migration_0002_agents, migration_0003_change_log,
-	migration_0004_tokens,	  migration_0005_health, migration_0006_gue,
-	migration_0007_dip_port,  migration_0008_quic,	 migration_0009_prefixes,
-	migration_0010_fragments,
+	migration_0001_initial,	  migration_0002_agents,    migration_0003_change_log,
+	migration_0004_tokens,	  migration_0005_health,    migration_0006_gue,
+	migration_0007_dip_port,  migration_0008_quic,	    migration_0009_prefixes,
+	migration_0010_fragments, migration_0011_clamp_mss,
 };

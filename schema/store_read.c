@@ -182,6 +182,7 @@ static void read_conf(struct reader *r, struct vip_conf *c)
 	c->quic = (enum vip_quic)read_word(r, vip_quic_names);
 	c->quic_config_rotation = (uint32_t)read_int(r, 0, UINT32_MAX);
 	c->fragments = (enum vip_fragments)read_word(r, vip_fragments_names);
+	c->clamp_mss = read_int(r, 0, 1) != 0;
 }
 
 static int read_vip(const struct store_db *d, sqlite3_stmt *row, sqlite3_stmt *dips,
@@ -341,7 +342,8 @@ int store_db_load(struct store_db *d, struct persist_state *out, struct error *e
 		"SELECT vip.uid, slot, id, address, port, port_end, protocol, mode, affinity,"
 		" on_learn_overflow, drain_timeout_s, closing_pin_s,"
 		" idle_established_s, idle_half_open_s, idle_closing_s, idle_udp_s,"
-		" gue_port, quic, quic_config_rotation, fragments, deleting, drain_deadline_s,"
+		" gue_port, quic, quic_config_rotation, fragments, clamp_mss, deleting,"
+		" drain_deadline_s,"
 		" seed, pin_seed, pin_n_a, pin_n_b, dcodes, pins"
 		" FROM vip LEFT JOIN vip_lookup ON vip_uid = vip.uid ORDER BY vip.uid",
 		-1, &vips, NULL);

@@ -18,8 +18,8 @@ static const char *const statement_sql[N_STORE_STATEMENTS] = {
 		"INSERT INTO vip (uid, id, slot, address, port, port_end, protocol, mode, affinity,"
 		" on_learn_overflow, drain_timeout_s, closing_pin_s, idle_established_s,"
 		" idle_half_open_s, idle_closing_s, idle_udp_s, gue_port, quic,"
-		" quic_config_rotation, fragments, deleting, drain_deadline_s)"
-		" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+		" quic_config_rotation, fragments, clamp_mss, deleting, drain_deadline_s)"
+		" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 		" ON CONFLICT (uid) DO UPDATE SET id = excluded.id, slot = excluded.slot,"
 		" address = excluded.address, port = excluded.port,"
 		" port_end = excluded.port_end, protocol = excluded.protocol,"
@@ -32,7 +32,7 @@ static const char *const statement_sql[N_STORE_STATEMENTS] = {
 		" idle_closing_s = excluded.idle_closing_s, idle_udp_s = excluded.idle_udp_s,"
 		" gue_port = excluded.gue_port,"
 		" quic = excluded.quic, quic_config_rotation = excluded.quic_config_rotation,"
-		" fragments = excluded.fragments,"
+		" fragments = excluded.fragments, clamp_mss = excluded.clamp_mss,"
 		" deleting = excluded.deleting, drain_deadline_s = excluded.drain_deadline_s",
 	[STORE_PUT_LOOKUP] =
 		"INSERT INTO vip_lookup (vip_uid, seed, pin_seed, pin_n_a, pin_n_b, dcodes, pins)"
@@ -171,6 +171,7 @@ static int put_conf(const struct store_db *d, const struct persist_vip *v)
 	bind_text(&b, vip_quic_names[c->quic]);
 	bind_int(&b, c->quic_config_rotation);
 	bind_text(&b, vip_fragments_names[c->fragments]);
+	bind_int(&b, c->clamp_mss);
 	bind_int(&b, v->deleting);
 	bind_int(&b, v->drain_deadline_s);
 	return run(&b);

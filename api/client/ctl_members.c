@@ -14,6 +14,7 @@ const struct ctl_member ctl_vip_members[] = {
 	{"affinity", "flow client"},
 	{"on_learn_overflow", "forward drop"},
 	{"fragments", "flow client"},
+	{"clamp_mss", "false true"},
 	{"quic", "flow server-id"},
 	{"quic_config_rotation", ""},
 	{"drain_timeout_s", ""},

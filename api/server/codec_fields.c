@@ -68,6 +68,7 @@ const struct field vip_fields[] = {
 	 .member = VIP_M_ON_LEARN_OVERFLOW, .words = learn_overflow_names},
 	{"fragments", K_WORD, VIP(conf.fragments), .member = VIP_M_FRAGMENTS,
 	 .words = vip_fragments_names},
+	{"clamp_mss", K_BOOL, VIP(conf.clamp_mss), .member = VIP_M_CLAMP_MSS},
 	{"quic", K_WORD, VIP(conf.quic), .member = VIP_M_QUIC, .words = vip_quic_names},
 	{"quic_config_rotation", K_U32, VIP(conf.quic_config_rotation),
 	 .member = VIP_M_QUIC_CONFIG_ROTATION},

@@ -147,6 +147,8 @@ void vip_conf_apply(struct vip_conf *c, const struct vip_edit *e, bool replace)
 		c->on_learn_overflow = e->conf.on_learn_overflow;
 	if (e->members & VIP_M_FRAGMENTS)
 		c->fragments = e->conf.fragments;
+	if (e->members & VIP_M_CLAMP_MSS)
+		c->clamp_mss = e->conf.clamp_mss;
 	if (e->members & VIP_M_QUIC)
 		c->quic = e->conf.quic;
 	for (size_t i = 0; i < ARRAY_LEN(vip_numbers); i++)
@@ -253,7 +255,7 @@ bool dip_conf_same_identity(const struct dip_conf *was, const struct dip_conf *n
 
 /* What is not compared here could be changed without anybody noticing: a change to the same is
  * none. */
-_Static_assert(sizeof(struct vip_conf) == sizeof(struct health_conf) + 144 &&
+_Static_assert(sizeof(struct vip_conf) == sizeof(struct health_conf) + 148 &&
 		       sizeof(struct dip_conf) == 116,
 	       "compare a new member in vip_conf_equal or dip_conf_equal");
 
@@ -288,7 +290,8 @@ bool vip_conf_equal(const struct vip_conf *x, const struct vip_conf *y)
 	return strcmp(x->id, y->id) == 0 && vip_match_equal(&x->match, &y->match) &&
 	       x->affinity == y->affinity && x->mode == y->mode &&
 	       x->on_learn_overflow == y->on_learn_overflow && x->fragments == y->fragments &&
-	       x->quic == y->quic && health_equal(&x->health, &y->health);
+	       x->clamp_mss == y->clamp_mss && x->quic == y->quic &&
+	       health_equal(&x->health, &y->health);
 }
 
 bool dip_conf_equal(const struct dip_conf *x, const struct dip_conf *y)
@@ -379,6 +382,9 @@ bool vip_conf_validate(const struct vip_conf *c, struct field_errors *errors)
 	if (c->fragments == FRAGMENTS_CLIENT && c->match.protocol == VIP_TCP)
 		field_errors_add(errors, "/fragments", "bad_value",
 				 "flow, unless the VIP's protocol is udp or any");
+	if (c->clamp_mss && c->match.protocol == VIP_UDP)
+		field_errors_add(errors, "/clamp_mss", "bad_value",
+				 "false, unless the VIP's protocol is tcp or any");
 	check_word(c->quic, vip_quic_names, "/quic", errors);
 	if (c->quic == QUIC_SERVER_ID && c->match.protocol == VIP_TCP)
 		field_errors_add(errors, "/quic", "bad_value",

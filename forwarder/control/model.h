@@ -19,6 +19,7 @@ struct vip_conf {
 	enum vip_mode mode;
 	enum learn_overflow on_learn_overflow;
 	enum vip_fragments fragments;
+	bool clamp_mss; /* of SYNs, to what fits the way to the DIP */
 	enum vip_quic quic;
 	uint32_t quic_config_rotation; /* 0 .. SERVER_ID_ROTATION_MAX */
 	uint32_t drain_timeout_s;
@@ -62,6 +63,7 @@ enum vip_member {
 	VIP_M_QUIC_CONFIG_ROTATION = 1 << 14,
 	VIP_M_PORT_END = 1 << 15,
 	VIP_M_FRAGMENTS = 1 << 16,
+	VIP_M_CLAMP_MSS = 1 << 17,
 };
 
 enum dip_member {

@@ -155,6 +155,7 @@ static int plan_view(struct plan *p)
 	view->affinity = (uint8_t)next->conf.affinity;
 	view->on_learn_overflow = (uint8_t)next->conf.on_learn_overflow;
 	view->fragments = (uint8_t)next->conf.fragments;
+	view->clamp_mss = next->conf.clamp_mss;
 	view->match = next->conf.match;
 	view->dst_bits = vip_match_dst_bits(&view->match, next->conf.affinity);
 	rc = quic_ids_fill(next, view);

@@ -55,6 +55,7 @@ struct vip_view {
 	uint8_t affinity;        /* enum vip_affinity */
 	uint8_t on_learn_overflow; /* enum learn_overflow */
 	uint8_t fragments; /* enum vip_fragments */
+	bool clamp_mss;
 	uint8_t dst_bits; /* low bits of the destination that belong to the flow; 0: none do */
 	/* read in bursts of snapshots that have n_by_id */
 	struct server_ids *server_ids; /* whom QUIC connection IDs name; NULL = they are not looked at */

@@ -62,6 +62,16 @@ uint16_t checksum_fold(uint32_t sum)
 	return (uint16_t)((sum & UINT16_MAX) + (sum >> 16));
 }
 
+void checksum_update(uint8_t *field, uint32_t difference)
+{
+	uint16_t check;
+
+	memcpy(&check, field, sizeof(check));
+	check = (uint16_t)~check;
+	check = (uint16_t)~checksum_fold(checksum_add(difference, &check, sizeof(check)));
+	memcpy(field, &check, sizeof(check));
+}
+
 /* RFC 9293 3.1, RFC 8200 8.1: addresses, protocol and transport length. Read from the frame, where
  * the addresses stand side by side. */
 static ALWAYS_INLINE uint32_t pseudo_sum(const uint8_t *data, const struct packet *p, uint32_t len)

@@ -18,6 +18,10 @@ uint32_t checksum_add(uint32_t sum, const void *data, uint32_t len);
  * sum of 0. */
 uint16_t checksum_fold(uint32_t sum);
 
+/** Bring the checksum at field up to date with the sum of what went, complemented, and what came in its
+ *  place. (RFC 1624 3) Thread: any. */
+void checksum_update(uint8_t *field, uint32_t difference);
+
 /** Apply mode to the TCP or UDP checksum of a frame that parsed as PARSE_OK. Auto: only where the
  * field equals the folded, uncomplemented pseudo-header sum *and* the full sum is invalid is it
  * completed, so a corrupted packet is not made valid. UDP over IPv4 with checksum 0 stays as it is,

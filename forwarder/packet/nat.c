@@ -28,17 +28,6 @@
 #define TCP_CHECK_AT 16
 #define UDP_CHECK_AT 6
 
-/* Put the difference into the checksum at field. */
-static void update(uint8_t *field, uint32_t difference)
-{
-	uint16_t check;
-
-	memcpy(&check, field, sizeof(check));
-	check = (uint16_t)~check;
-	check = (uint16_t)~checksum_fold(checksum_add(difference, &check, sizeof(check)));
-	memcpy(field, &check, sizeof(check));
-}
-
 /* UDP's 0 is no checksum: nothing to update, and nothing to come out. */
 static void update_udp(uint8_t *field, uint32_t difference)
 {
@@ -47,7 +36,7 @@ static void update_udp(uint8_t *field, uint32_t difference)
 	memcpy(&check, field, sizeof(check));
 	if (check == 0)
 		return;
-	update(field, difference);
+	checksum_update(field, difference);
 	memcpy(&check, field, sizeof(check));
 	if (check == 0)
 		memset(field, 0xff, sizeof(check));
@@ -77,7 +66,7 @@ static ALWAYS_INLINE void set_end(uint8_t *data, const struct packet *p, enum en
 	assert(nat_fits(p, address));
 	uint32_t difference = replace(at, &address->b[16 - len], len, 0);
 	if (!p->is_v6)
-		update(ip + V4_CHECK_AT, difference);
+		checksum_update(ip + V4_CHECK_AT, difference);
 	if (unlikely(p->kind == PACKET_LATER))
 		return; /* ports and checksum are in the first fragment */
 	if (port_be)
@@ -85,7 +74,7 @@ static ALWAYS_INLINE void set_end(uint8_t *data, const struct packet *p, enum en
 	if (p->proto == IPPROTO_UDP)
 		update_udp(l4 + UDP_CHECK_AT, difference);
 	else
-		update(l4 + TCP_CHECK_AT, difference);
+		checksum_update(l4 + TCP_CHECK_AT, difference);
 }
 
 void nat_set_destination(uint8_t *data, struct packet *p, const struct ip_addr *address,
@@ -125,14 +114,14 @@ static enum rewrite_result set_error(uint8_t *data, const struct packet *p,
 	if (!p->is_v6) {
 		uint8_t check[2];
 
-		update(ip + V4_CHECK_AT, outer);
+		checksum_update(ip + V4_CHECK_AT, outer);
 		memcpy(check, quote + V4_CHECK_AT, sizeof(check));
-		update(check, quoted);
+		checksum_update(check, quoted);
 		sum = replace(quote + V4_CHECK_AT, check, sizeof(check), sum);
 	}
 	if (to->nat_port_be)
 		sum = replace(quote + ports_at, &to->nat_port_be, 2, sum);
-	update(icmp + ICMP_CHECK_AT, sum);
+	checksum_update(icmp + ICMP_CHECK_AT, sum);
 	return REWRITE_OK;
 }
 

@@ -16,10 +16,12 @@
 #include <arpa/inet.h>
 #include <assert.h>
 
+#include "packet/mss.h"
 #include "packet/nat.h"
 #include "worker/answer.h"
 #include "worker/back.h"
 #include "worker/fragments.h"
+#include "worker/modes.h"
 #include "worker/quic_route.h"
 
 static ALWAYS_INLINE void traffic_add(struct traffic_counter *c, uint64_t packets, uint64_t bytes)
@@ -238,6 +240,15 @@ static enum drop_reason reason_of_rewrite(enum rewrite_result r)
 	}
 }
 
+static SELDOM void clamp_mss(struct burst *b, unsigned i)
+{
+	uint32_t mtu = burst_mtu(b, i),
+		 overhead =
+			 modes_overhead((enum vip_mode)b->flows[i].vip->mode, &b->dips[i]->address);
+
+	mss_clamp(b->frames[i].data, &b->packets[i], mtu > overhead ? mtu - overhead : 0);
+}
+
 static void rewrite(struct burst *b)
 {
 	uint64_t completed = 0;
@@ -251,6 +262,8 @@ static void rewrite(struct burst *b)
 			back_rewrite(b, i);
 			continue;
 		}
+		if (unlikely(b->packets[i].segment & SEG_SYN) && f->vip->clamp_mss)
+			clamp_mss(b, i);
 		enum rewrite_result r = rewrite_frame(b, i);
 		if (unlikely(r == REWRITE_TOO_BIG))
 			answer_too_big(b, i);

@@ -168,6 +168,37 @@ def complete(family, proto, size, n_vlans=0, exts=(), pad=0):
         family, proto, n_vlans, size, pad, "-" + "+".join(exts) if exts else ""), "checksum", came, left)
 
 
+def clamp(family, n_vlans, name, offers, most=None):
+    """A SYN through a tunnel whose inside takes 1444 bytes of IP. most: what it offers then, if less."""
+    def syn(value):
+        l4 = TCP(sport=43210, dport=80, flags="S", seq=rng.getrandbits(32), window=64240,
+                 options=[(o[0], value) if o[0] == "MSS" and value else o for o in offers])
+        return l4
+
+    state = rng.getstate()
+    came = ethernet(n_vlans, LB_MAC, CLIENT_MAC) / whole(network(family) / syn(None))
+    after = rng.getstate()
+    rng.setstate(state)
+    left = ethernet(n_vlans, LB_MAC, CLIENT_MAC) / whole(network(family) / syn(most))
+    rng.setstate(after)
+    add("mss-v%d-%dvlan-%s" % (family, n_vlans, name), "mss", came, bytes(left) if most else "kept", mtu=1444)
+
+
+def clamps():
+    linux = [("MSS", 1460), ("SAckOK", b""), ("Timestamp", (7, 0)), ("NOP", None), ("WScale", 7)]
+    for family in (4, 6):
+        most = 1444 - IP_LEN[family] - 20
+        for n_vlans in (0, 1, 2):
+            clamp(family, n_vlans, "linux", linux, most)
+        clamp(family, 0, "odd", [("NOP", None), ("MSS", 8960), ("WScale", 2)], most)
+        clamp(family, 0, "last", [("WScale", 7), ("NOP", None), ("SAckOK", b""), ("MSS", 65535)], most)
+        clamp(family, 0, "one-more", [("MSS", most + 1)], most)
+        clamp(family, 0, "fits", [("MSS", most)])
+        clamp(family, 0, "small", [("MSS", 536)])
+        clamp(family, 0, "without", [("WScale", 7), ("NOP", None)])
+        clamp(family, 0, "behind-the-end", [("EOL", None), ("MSS", 1460)])
+
+
 # --- ICMP ----------------------------------------------------------------------------------------
 
 def about_flow(way, family, kind, proto, size=200, cut=None, name="", n_vlans=0, pad=0, port=None, refused=None,
@@ -402,6 +433,7 @@ def main():
     fragments(("nat", 0), 300, 8443)
     echoes()
     too_bigs()
+    clamps()
     write(sys.argv[1] if len(sys.argv) > 1 else os.path.dirname(os.path.abspath(__file__)))
 
 

@@ -62,6 +62,7 @@ static void random_conf(struct vip_conf *c)
 	c->quic_config_rotation = model_random(SERVER_ID_ROTATION_MAX + 1);
 	c->fragments =
 		c->match.protocol == VIP_TCP ? FRAGMENTS_FLOW : (enum vip_fragments)model_random(2);
+	c->clamp_mss = c->match.protocol != VIP_UDP && model_random(2);
 	random_health(&c->health, model_random);
 }
 

@@ -112,6 +112,7 @@ static const struct {
 	{false, "{\"on_learn_overflow\": \"queue\"}", "/on_learn_overflow bad_value"},
 	{false, "{\"quic\": \"server_id\"}", "/quic bad_value"},
 	{false, "{\"fragments\": \"drop\"}", "/fragments bad_value"},
+	{false, "{\"clamp_mss\": 1}", "/clamp_mss type"},
 	{false, "{\"quic_config_rotation\": -1}", "/quic_config_rotation out_of_range"},
 	/* all at once: the codec's and, of the members named, the model's */
 	{true, "{\"port\": \"x\", \"protocol\": \"tcp\", \"mode\": \"l3\", \"nonsense\": 1}",
@@ -294,6 +295,7 @@ static void random_vip(struct vip_info *v)
 	v->conf.quic = (enum vip_quic)(v->conf.match.protocol == VIP_TCP ? 0 : rnd(2));
 	v->conf.quic_config_rotation = rnd(SERVER_ID_ROTATION_MAX + 1);
 	v->conf.fragments = (enum vip_fragments)(v->conf.match.protocol == VIP_TCP ? 0 : rnd(2));
+	v->conf.clamp_mss = v->conf.match.protocol != VIP_UDP && rnd(2);
 	v->conf.drain_timeout_s = rnd(100000);
 	v->conf.closing_pin_s = rnd(3600);
 	v->conf.idle_established_s = 1 + rnd(100000);
@@ -370,6 +372,7 @@ START_TEST(prints_the_documented_members)
 					  "affinity",
 					  "on_learn_overflow",
 					  "fragments",
+					  "clamp_mss",
 					  "quic",
 					  "quic_config_rotation",
 					  "drain_timeout_s",

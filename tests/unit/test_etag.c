@@ -35,7 +35,7 @@ static struct dip_conf b1(void)
 /* Members at random; twice the same chance makes them differ from what they were. */
 static void shake_vip(struct vip_conf *c, struct prng *rng)
 {
-	switch (prng_below(rng, 11)) {
+	switch (prng_below(rng, 12)) {
 	case 0:
 		c->match.port = (uint16_t)(80 + prng_below(rng, 2));
 		break;
@@ -65,6 +65,9 @@ static void shake_vip(struct vip_conf *c, struct prng *rng)
 		break;
 	case 9:
 		c->fragments = (enum vip_fragments)prng_below(rng, 2);
+		break;
+	case 10:
+		c->clamp_mss = prng_below(rng, 2);
 		break;
 	default:
 		c->match.address.b[15] = (uint8_t)(1 + prng_below(rng, 2));

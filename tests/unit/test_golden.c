@@ -8,6 +8,7 @@
 
 #include "packet/checksum.h"
 #include "packet/icmp.h"
+#include "packet/mss.h"
 #include "packet/nat.h"
 #include "tests/unit/frames.h"
 #include "worker/fragment_cache.h"
@@ -129,6 +130,8 @@ static const char *do_case(const struct golden_case *c, uint8_t **data, uint32_t
 	if (strcmp(c->action, "too-big") == 0)
 		return icmp_answer_too_big(data, len, c->headroom, &p, c->mtu) ? "ok"
 									       : "frame_too_big";
+	if (strcmp(c->action, "mss") == 0)
+		return mss_clamp(*data, &p, c->mtu) ? "ok" : "kept";
 	bool completed = checksum_apply(CHECKSUM_AUTO, *data, &p);
 	ck_assert_msg(completed == (strcmp(c->action, "checksum") == 0), "%s", c->name);
 	return completed ? "ok" : rewrite_outcomes[rewrite(c, data, len, &p)];

@@ -190,6 +190,10 @@ START_TEST(test_vip_faults)
 	c.quic = QUIC_SERVER_ID;
 	check_vip_fault(&c, "/quic", "bad_value", "flow, unless");
 	c = good_vip();
+	c.match.protocol = VIP_UDP;
+	c.clamp_mss = true;
+	check_vip_fault(&c, "/clamp_mss", "bad_value", "false, unless");
+	c = good_vip();
 	c.fragments = (enum vip_fragments)2;
 	check_vip_fault(&c, "/fragments", "bad_value", "one of flow, client");
 	c = good_vip();
@@ -371,6 +375,7 @@ START_TEST(test_all_faults_are_told)
 	struct vip_conf c;
 
 	memset(&c, 0xff, sizeof(c));
+	c.clamp_mss = true;
 	c.id[0] = '\0';
 	ck_assert(!vip_conf_validate(&c, &e));
 	ck_assert_uint_eq(e.n, 18); /* each member but port */
@@ -418,6 +423,7 @@ static struct vip_conf random_vip(void)
 	c.quic = (enum vip_quic)(rand() % 2);
 	c.quic_config_rotation = (uint32_t)rand();
 	c.fragments = (enum vip_fragments)(rand() % 2);
+	c.clamp_mss = rand() % 2;
 	return c;
 }
 
@@ -425,7 +431,7 @@ START_TEST(test_vip_edits)
 {
 	for (int i = 0; i < 3000; i++) {
 		struct vip_conf was = random_vip(), now = was, base;
-		struct vip_edit e = {.members = (uint32_t)rand() & 0x17fff, .conf = random_vip()};
+		struct vip_edit e = {.members = (uint32_t)rand() & 0x37fff, .conf = random_vip()};
 		bool replace = rand() % 2;
 
 		base = was;
@@ -456,6 +462,7 @@ START_TEST(test_vip_edits)
 		ck_assert_uint_eq(now.quic_config_rotation,
 				  TAKEN(VIP_M_QUIC_CONFIG_ROTATION)->quic_config_rotation);
 		ck_assert_uint_eq(now.fragments, TAKEN(VIP_M_FRAGMENTS)->fragments);
+		ck_assert_int_eq(now.clamp_mss, TAKEN(VIP_M_CLAMP_MSS)->clamp_mss);
 #undef TAKEN
 		struct field_errors errors = {0};
 		unsigned differ = !ip_addr_equal(&was.match.address, &now.match.address) +
