@@ -58,11 +58,11 @@ int ctl_change(struct ctl *c, const struct ctl_call *call, struct ctl_request *r
 	if (!rc && c->json) {
 		ctl_print_raw(c, &a);
 	} else if (!rc) {
-		fprintf(c->out, "%s%s", dry ? "would be " : "", what);
-		const json_t *remaining = json_object_get(a.json, "flows_remaining");
-		if (a.status == 202)
-			fprintf(c->out, ", %lld flows remain",
-				(long long)json_integer_value(remaining));
+		if (a.status == 202) /* it is still there */
+			fprintf(c->out, "drains, %lld flows remain",
+				number(a.json, "flows_remaining"));
+		else
+			fprintf(c->out, "%s%s", dry ? "would be " : "", what);
 		if (json_object_get(a.json, "change"))
 			print_change(c, json_object_get(a.json, "change"));
 		fputc('\n', c->out);
