@@ -69,15 +69,14 @@ class Agent:
 
     @contextlib.contextmanager
     def cut(self):
-        """No IP packet passes. (Not by the link's state: the kernel takes up to a second to use one
-        that is up again. Nor ARP's: it asks again but once a second.)"""
+        """Nothing passes, ARP neither. (Not by the link's state: the kernel takes up to a second to use
+        one that is up again.)"""
         nft = ("nft", "add")
         self.lab.run("lb", *nft, "table", "netdev", "cut")
         for hook in ("ingress", "egress"):
             self.lab.run("lb", *nft, "chain", "netdev", "cut", hook,
                          f"{{ type filter hook {hook} device {self.link} priority 0; }}")
-            self.lab.run("lb", *nft, "rule", "netdev", "cut", hook, "meta", "protocol", "ip",
-                         "drop")
+            self.lab.run("lb", *nft, "rule", "netdev", "cut", hook, "drop")
         try:
             yield
         finally:
