@@ -167,10 +167,12 @@ static int nothing_poll(void *ctx, struct error *err)
 static int boot_batch(struct control *c, struct error *err)
 {
 	struct batch b = {0};
+	struct vip_walk walk = {0};
+	struct vip_runtime *v;
 	int rc = 0;
 
-	for (unsigned i = 0; rc == 0 && i < VIP_SLOTS; i++)
-		if (c->vips[i] && !batch_get(&b, c->vips[i]))
+	while (rc == 0 && (v = vip_walk_next(c, &walk)))
+		if (!batch_get(&b, v))
 			rc = error_set(err, -ENOMEM, "out of memory");
 	if (rc == 0)
 		rc = control_publish(c, &b, err);
@@ -196,9 +198,11 @@ static int boot_publish(struct control *c, struct error *err)
 /* From now on, since the workers start now. */
 static void boot_hold(struct control *c)
 {
-	for (unsigned i = 0; i < VIP_SLOTS; i++)
-		if (c->vips[i])
-			c->vips[i]->held = true;
+	struct vip_walk walk = {0};
+	struct vip_runtime *v;
+
+	while ((v = vip_walk_next(c, &walk)))
+		v->held = true;
 	c->hold_until_ms = clock_now_ms() + HOLD_MS;
 	log_info("control", "changes are held for %u s, until connections are learned again",
 		 HOLD_MS / 1000);

@@ -36,35 +36,21 @@ static void fill_dips_before(const struct vip_version *now, const uint32_t *coun
 	}
 }
 
-static uint32_t *count_dcodes(const struct vip_version *v)
-{
-	uint32_t *counts = calloc(v->view->n_dips + 1, sizeof(*counts));
-
-	if (counts)
-		vip_view_count_dcodes(v->view, counts);
-	return counts;
-}
-
 static int fill_dips(const struct batch_vip *e, struct plan_info *out)
 {
 	const struct vip_version *now = e->rt->now, *next = e->remove ? NULL : e->next;
-	uint32_t *after = next ? count_dcodes(next) : NULL;
-	uint32_t *before = now ? count_dcodes(now) : NULL;
+	const uint32_t *after = next ? vip_view_dcodes(next->view) : NULL;
+	const uint32_t *before = now ? vip_view_dcodes(now->view) : NULL;
 	unsigned room = (now ? now->n_dips : 0) + (next ? next->n_dips : 0) + 1;
-	int rc = -ENOMEM;
 
 	out->dips = calloc(room, sizeof(*out->dips));
 	if (!out->dips || (next && !after) || (now && !before))
-		goto out;
+		return -ENOMEM;
 	if (next)
 		fill_dips_after(next, after, out);
 	if (now)
 		fill_dips_before(now, before, out);
-	rc = 0;
-out:
-	free(after);
-	free(before);
-	return rc;
+	return 0;
 }
 
 static int fill_plan(const struct batch_vip *e, struct plan_info *out)

@@ -108,11 +108,10 @@ static void free_zombies(struct control *c)
 
 void control_expire(struct control *c, uint64_t now_ms)
 {
-	for (unsigned i = 0, left = c->n_vips; left; i++) {
-		struct vip_runtime *v = c->vips[i];
-		if (!v)
-			continue;
-		left--;
+	struct vip_walk walk = {0};
+	struct vip_runtime *v;
+
+	while ((v = vip_walk_next(c, &walk))) {
 		for (int l = 0; l < N_FLOW_LISTS; l++)
 			expire_list(c, v, l, (uint32_t)now_ms);
 		quic_ids_listen_now_and_then(c, v, now_ms);
@@ -180,11 +179,10 @@ void control_take_due(struct control *c, struct batch_vip *b, uint64_t now_ms)
 
 void control_collect_due(struct control *c, struct batch *b, uint64_t now_ms)
 {
-	for (unsigned i = 0, left = c->n_vips; left; i++) {
-		struct vip_runtime *v = c->vips[i];
-		if (!v)
-			continue;
-		left--;
+	struct vip_walk walk = {0};
+	struct vip_runtime *v;
+
+	while ((v = vip_walk_next(c, &walk))) {
 		if (!vip_due(v, now_ms))
 			continue;
 		struct batch_vip *entry = batch_get(b, v);

@@ -125,6 +125,23 @@ struct control {
 	pthread_t thread;
 };
 
+/* Walk over all VIPs in the order of their slots, as far as there are any: {0} to begin with; NULL
+ * after the last one. None may come or go meanwhile. */
+struct vip_walk {
+	unsigned slot; /* the next one */
+	unsigned n;    /* VIPs that were met */
+};
+
+static inline struct vip_runtime *vip_walk_next(const struct control *c, struct vip_walk *w)
+{
+	struct vip_runtime *v = NULL;
+
+	while (!v && w->n < c->n_vips)
+		v = c->vips[w->slot++];
+	w->n += v != NULL;
+	return v;
+}
+
 /* verdict.c */
 /** Set `use` of every DIP of a version that is to be planned, from the runtime's health. */
 void health_decide(const struct control *c, const struct vip_runtime *v, struct vip_version *next);

@@ -351,12 +351,14 @@ static void list_targets(struct control *c, void *arg)
 	struct list_targets *l = arg;
 	struct health_targets *out = l->out;
 	unsigned n = 0, n_vips = 0;
+	struct vip_walk walk = {0}, again = {0};
+	struct vip_runtime *v;
 
-	for (unsigned i = 0; i < VIP_SLOTS; i++) {
-		if (!c->vips[i] || c->vips[i]->now->conf.health.type == HEALTH_NONE)
+	while ((v = vip_walk_next(c, &walk))) {
+		if (v->now->conf.health.type == HEALTH_NONE)
 			continue;
-		n += c->vips[i]->now->n_dips;
-		n_vips += count_questions(c->vips[i]->now);
+		n += v->now->n_dips;
+		n_vips += count_questions(v->now);
 	}
 	out->list = calloc(n + 1, sizeof(*out->list));
 	out->vips = calloc(n_vips + 1, sizeof(*out->vips));
@@ -364,9 +366,9 @@ static void list_targets(struct control *c, void *arg)
 		l->rc = -ENOMEM;
 		return;
 	}
-	for (unsigned i = 0; i < VIP_SLOTS; i++)
-		if (c->vips[i] && c->vips[i]->now->conf.health.type != HEALTH_NONE)
-			list_vip(c, c->vips[i], out);
+	while ((v = vip_walk_next(c, &again)))
+		if (v->now->conf.health.type != HEALTH_NONE)
+			list_vip(c, v, out);
 	qsort(out->list, out->n, sizeof(*out->list), target_order);
 }
 

@@ -86,13 +86,15 @@ static int snapshot_put_vip(struct control *c, struct snapshot *s, const struct 
 static int snapshot_build(struct control *c, struct batch *b, uint32_t room, struct snapshot **out)
 {
 	struct snapshot *s = snapshot_new(c->generation + 1, count_exact(c, b) + room);
+	struct vip_walk walk = {0};
+	struct vip_runtime *v;
 	int rc = 0;
 
 	if (!s)
 		return -ENOMEM;
-	for (unsigned i = 0; rc == 0 && i < VIP_SLOTS && c->n_vips; i++)
-		if (c->vips[i] && !batch_entry(b, c->vips[i]))
-			rc = snapshot_add_vip(s, c->vips[i]->now->view);
+	while (rc == 0 && (v = vip_walk_next(c, &walk)))
+		if (!batch_entry(b, v))
+			rc = snapshot_add_vip(s, v->now->view);
 	for (unsigned i = 0; rc == 0 && i < b->n; i++)
 		if (!b->vips[i].remove)
 			rc = snapshot_put_vip(c, s, b->vips[i].rt, b->vips[i].next);

@@ -64,21 +64,18 @@ void control_fill_vip_info(struct control *c, struct vip_runtime *v, struct vip_
 		control_vip_progress(c, v, &out->drain);
 }
 
-/* All DIPs in one pass over the table. */
 static struct dip_info *list_dips(struct control *c, struct vip_runtime *v)
 {
 	const struct vip_version *now = v->now;
 	struct dip_info *dips = calloc(now->n_dips + 1, sizeof(*dips));
-	uint32_t *counts = calloc(now->view->n_dips, sizeof(*counts));
+	const uint32_t *dcodes = vip_view_dcodes(now->view);
 
-	if (dips && counts)
-		vip_view_count_dcodes(now->view, counts);
-	for (unsigned i = 0; dips && counts && i < now->n_dips; i++) {
+	for (unsigned i = 0; dips && dcodes && i < now->n_dips; i++) {
 		const struct dip_version *d = &now->dips[i];
 		dips[i] = (struct dip_info){
 			.conf = d->conf,
 			.state = dip_version_state(now, d),
-			.dcodes = counts[d->index],
+			.dcodes = dcodes[d->index],
 			.flows = v->flows.dip_flows[d->index],
 			.deleting = d->deleting,
 			.weight_in_use = d->use.up ? d->use.weight : 0,
@@ -88,7 +85,6 @@ static struct dip_info *list_dips(struct control *c, struct vip_runtime *v)
 		if (d->deleting)
 			control_dip_progress(c, v, d, &dips[i].drain);
 	}
-	free(counts);
 	return dips;
 }
 
@@ -109,11 +105,12 @@ static int vip_info_order(const void *x, const void *y)
 static void read_vips(struct control *c, void *arg)
 {
 	struct read_vips *r = arg;
+	struct vip_walk walk = {0};
+	struct vip_runtime *v;
 
 	r->list = calloc(c->n_vips + 1, sizeof(*r->list));
-	for (unsigned i = 0; r->list && i < VIP_SLOTS; i++) {
-		struct vip_runtime *v = c->vips[i];
-		if (!v || (r->vip && strcmp(v->now->conf.id, r->vip) != 0))
+	while (r->list && (v = vip_walk_next(c, &walk))) {
+		if (r->vip && strcmp(v->now->conf.id, r->vip) != 0)
 			continue;
 		control_fill_vip_info(c, v, &r->list[r->n]);
 		if (r->with_dips)
@@ -166,6 +163,8 @@ static void add_vip(struct consistency *out, const struct vip_runtime *v)
 static void read_consistency(struct control *c, void *arg)
 {
 	struct consistency *out = arg;
+	struct vip_walk walk = {0};
+	const struct vip_runtime *v;
 
 	*out = c->stats;
 	out->generation = c->generation;
@@ -174,9 +173,8 @@ static void read_consistency(struct control *c, void *arg)
 	for (unsigned i = 0; i < c->conf.n_workers; i++)
 		out->flows_unlearned_total +=
 			counter_read(&c->conf.workers[i]->counters->unlearned);
-	for (unsigned i = 0; i < VIP_SLOTS; i++)
-		if (c->vips[i])
-			add_vip(out, c->vips[i]);
+	while ((v = vip_walk_next(c, &walk)))
+		add_vip(out, v);
 }
 
 void control_read_consistency(struct control *c, struct consistency *out)

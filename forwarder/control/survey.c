@@ -50,16 +50,16 @@ static void survey(struct control *c, void *arg)
 {
 	struct survey_call *call = arg;
 	struct survey *s = call->out;
+	struct vip_walk walk = {0};
+	const struct vip_runtime *rt;
 
 	s->vips = calloc(c->n_vips + 1, sizeof(*s->vips));
 	if (!s->vips) {
 		call->rc = -ENOMEM;
 		return;
 	}
-	for (unsigned i = 0; !call->rc && i < VIP_SLOTS; i++) {
-		if (!c->vips[i])
-			continue;
-		const struct vip_version *v = c->vips[i]->now;
+	while (!call->rc && (rt = vip_walk_next(c, &walk))) {
+		const struct vip_version *v = rt->now;
 		struct survey_vip *info = &s->vips[s->n_vips];
 		memcpy(info->id, v->conf.id, sizeof(info->id));
 		info->match = v->conf.match;

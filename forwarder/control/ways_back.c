@@ -94,8 +94,11 @@ typedef void (*version_fn)(struct control *c, const struct vip_version *v, void 
 /* Every VIP of mode nat that there will be. */
 static void for_each_after(struct control *c, const struct batch *b, version_fn fn, void *arg)
 {
-	for (unsigned i = 0; i < VIP_SLOTS; i++) {
-		const struct vip_version *v = c->vips[i] ? version_after(b, c->vips[i]) : NULL;
+	struct vip_walk walk = {0};
+	struct vip_runtime *rt;
+
+	while ((rt = vip_walk_next(c, &walk))) {
+		const struct vip_version *v = version_after(b, rt);
 		if (is_nat(v))
 			fn(c, v, arg);
 	}

@@ -57,6 +57,7 @@ struct vip_view *vip_view_new(uint32_t n_dcodes, uint32_t n_dips)
 
 uint16_t *vip_view_homes(struct vip_view *v)
 {
+	assert(!v->dcodes);
 	return (uint16_t *)v->homes;
 }
 
@@ -76,11 +77,14 @@ void vip_view_mark_pins(struct vip_view *v, const uint64_t *hashes, uint32_t n)
 		homes[(uint32_t)hashes[i] & v->home_mask] |= HOME_HAS_PINS;
 }
 
-void vip_view_count_dcodes(const struct vip_view *v, uint32_t *counts)
+const uint32_t *vip_view_dcodes(struct vip_view *v)
 {
-	memset(counts, 0, v->n_dips * sizeof(*counts));
-	for (uint32_t c = 0; c < v->n_dcodes; c++)
-		counts[vip_view_home(v, c)]++;
+	if (v->dcodes)
+		return v->dcodes;
+	v->dcodes = calloc((size_t)v->n_dips + 1, sizeof(*v->dcodes));
+	for (uint32_t c = 0; v->dcodes && c < v->n_dcodes; c++)
+		v->dcodes[vip_view_home(v, c)]++;
+	return v->dcodes;
 }
 
 void vip_view_ref(struct vip_view *v)
@@ -99,6 +103,7 @@ void vip_view_unref(struct vip_view *v)
 	server_ids_free(v->server_ids);
 	hugemem_free((void *)v->homes, home_bytes(v));
 	free((void *)v->dips);
+	free(v->dcodes);
 	free(v);
 }
 

@@ -64,6 +64,7 @@ struct vip_view {
 	uint32_t uid; /* stable id, never reused; stands in learn records and flow slots */
 	struct vip_match match;
 	uint32_t refs;
+	uint32_t *dcodes; /* see vip_view_dcodes; NULL = not counted yet */
 	enum hugemem_kind home_memory;
 };
 
@@ -102,7 +103,7 @@ enum lookup_reason { LOOKUP_HOME, LOOKUP_PIN, LOOKUP_EXACT, LOOKUP_NONE, LOOKUP_
  *  the const pointers' owner functions below) and empty pins. NULL without memory. */
 MUST_CHECK struct vip_view *vip_view_new(uint32_t n_dcodes, uint32_t n_dips);
 
-/** Writable arrays of a view that is not published yet. Thread: control. */
+/** Writable arrays of a view that is not published yet, nor asked for its Dcodes. Thread: control. */
 uint16_t *vip_view_homes(struct vip_view *v);
 struct dip_view *vip_view_dips(struct vip_view *v);
 
@@ -119,8 +120,9 @@ static ALWAYS_INLINE uint16_t vip_view_home(const struct vip_view *v, uint32_t d
 	return v->homes[dcode] & (uint16_t)~HOME_HAS_PINS;
 }
 
-/** counts[i]: Dcodes of the DIP with index i < n_dips. */
-void vip_view_count_dcodes(const struct vip_view *v, uint32_t *counts);
+/** By DIP index < n_dips: how many Dcodes name it. Counted when first asked for, and kept, so the homes
+ *  must be written; owner: the view. NULL without memory. Thread: control. */
+MUST_CHECK const uint32_t *vip_view_dcodes(struct vip_view *v);
 
 /** Reference counts are control's; workers never touch them. */
 void vip_view_ref(struct vip_view *v);
