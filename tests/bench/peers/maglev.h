@@ -8,3 +8,10 @@
 
 /** Fill MAGLEV_SIZE entries with DIP indexes; at least one DIP has weight. Exits without memory. */
 void maglev_fill(const struct dcode_dip *dips, unsigned n_dips, uint16_t *entries);
+
+/** The same with n_entries, a prime. */
+void maglev_fill_sized(const struct dcode_dip *dips, unsigned n_dips, uint16_t *entries,
+		       uint32_t n_entries);
+
+/** The smallest prime of at least MAGLEV_SIZE and 100 entries for each DIP. */
+uint32_t maglev_size(unsigned n_dips);
