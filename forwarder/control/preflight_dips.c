@@ -131,6 +131,9 @@ static void check_mtu(struct search *s, const struct way *w)
 
 	if (!w->mtu || w->mtu >= wanted || !s->mtu)
 		return;
+	/* Clients of TCP are told by their SYN; whoever sends more all the same is told by ICMP. */
+	if (vip->clamp_mss && vip->match.protocol == VIP_TCP)
+		return;
 	if_indextoname((unsigned)w->route.ifindex, name);
 	snprintf(fix, sizeof(fix),
 		 "ip link set dev %s mtu %u    (and so at the switch and the backend; or lower the "
@@ -140,6 +143,22 @@ static void check_mtu(struct search *s, const struct way *w)
 		    "DIP %s/%s: the way there takes %u bytes, so packets over %u%s are dropped",
 		    vip->id, w->dip->id, w->mtu, w->mtu - outer,
 		    outer ? ", without the header put in front," : "");
+}
+
+/* A packet to the VIP that gets to a router goes back to where the VIP is: here. */
+static void check_l2(struct search *s, const struct way *w)
+{
+	const struct vip_conf *vip = &s->p->vips[w->dip->vip];
+	char via[IP_ADDR_STRLEN], fix[64 + ID_LEN];
+
+	if (vip->mode != VIP_L2 || ip_addr_equal(&w->route.via, &w->dip->address))
+		return;
+	ip_addr_format(&w->route.via, via);
+	snprintf(fix, sizeof(fix), "concuryctl vip set %s mode=ipip    (or gue)", vip->id);
+	report_note(s->r, fix,
+		    "DIP %s/%s: it lies behind %s; mode l2 reaches it only if that is the backend "
+		    "itself: a router sends packets to the VIP back here",
+		    vip->id, w->dip->id, via);
 }
 
 /* --- neighbours ----------------------------------------------------------------------------------
@@ -215,6 +234,7 @@ static void look_at(struct search *s, struct way *ways)
 	await_neighbors(s, ways, n);
 	for (unsigned i = 0; i < n; i++) {
 		check_mtu(s, &ways[i]);
+		check_l2(s, &ways[i]);
 		if (ways[i].known)
 			s->n_good++;
 		else

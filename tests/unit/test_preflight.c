@@ -123,7 +123,11 @@ START_TEST(ways_to_dips)
 	look(&p);
 	ck_assert_ptr_nonnull(find("DIPs: 6 of 8 can be reached"));
 	ck_assert_ptr_null(find("DIP web/silent:"));
-	ck_assert_ptr_null(find("DIP web/far:"));
+	/* A route is not all that a packet to the VIP needs. */
+	assert_note("DIP web/far:", "behind 10.1.0.2; mode l2", "vip set web mode=ipip");
+	dips[4].vip = 1;
+	look(&p);
+	ck_assert_ptr_null(find("DIP tun/far: it lies"));
 }
 END_TEST
 
@@ -137,6 +141,10 @@ START_TEST(packets_that_are_too_long)
 	assert_note("DIP tun/four:", "packets over 1480, ", "ip link set dev va mtu 1520");
 	assert_note("DIP tun/six:", "packets over 1460, ", "ip link set dev va mtu 1540");
 	ck_assert_ptr_null(find("DIP web/plain:"));
+	vips[1].clamp_mss = true; /* clients send no larger ones then */
+	look(&p);
+	ck_assert_ptr_null(find("DIP tun/four:"));
+	vips[1].clamp_mss = false;
 	ck_assert_int_eq(netns_sh("ip link set dev va mtu 1520"), 0);
 	look(&p);
 	ck_assert_ptr_null(find("DIP tun/four:"));
