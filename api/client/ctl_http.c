@@ -169,6 +169,17 @@ static void refuse(struct ctl_answer *out, const char *why)
 	snprintf(out->error, sizeof(out->error), "%s", why);
 }
 
+/* A shell takes the quotes of an ETag away. */
+static bool add_etag(struct curl_slist **list, const char *etag)
+{
+	char quoted[1024];
+
+	if (!etag || strchr(etag, '"') || !strcmp(etag, "*"))
+		return add_header(list, "If-Match: ", etag);
+	return (size_t)snprintf(quoted, sizeof(quoted), "\"%s\"", etag) < sizeof(quoted) &&
+	       add_header(list, "If-Match: ", quoted);
+}
+
 void ctl_http_ask(struct ctl_http *h, const struct ctl_request *r, struct ctl_answer *out)
 {
 	struct transfer t = {.h = h, .out = out};
@@ -189,7 +200,7 @@ void ctl_http_ask(struct ctl_http *h, const struct ctl_request *r, struct ctl_an
 		       add_header(&headers, "Expect:", "");
 	}
 	good = good && add_header(&headers, "Authorization: Bearer ", h->target->token) &&
-	       add_header(&headers, "If-Match: ", r->if_match) &&
+	       add_etag(&headers, r->if_match) &&
 	       add_header(&headers, "If-None-Match: ", r->create_only ? "*" : NULL);
 	if (good)
 		perform(&t, r->path->text, headers);

@@ -15,7 +15,7 @@ struct ctl_request {
 	const struct ctl_path *path;
 	const json_t *body;   /* NULL = none */
 	const char *type;     /* of the body; NULL = application/json */
-	const char *if_match; /* an ETag; NULL = none */
+	const char *if_match; /* an ETag, which may lack its quotes, or *; NULL = none */
 	bool create_only;     /* If-None-Match: * */
 	unsigned timeout_ms;  /* 0 = the default */
 };

@@ -54,7 +54,5 @@ int ctl_problem_print(const struct ctl_answer *a, const char *url, FILE *out)
 		fprintf(out, "  %s%s%s\n", where, *where ? ": " : "",
 			text_of(e, "detail", detail, sizeof(detail)));
 	}
-	if (a->status == 412 && a->etag[0])
-		fprintf(out, "  it is %s now\n", a->etag);
 	return code;
 }

@@ -210,7 +210,7 @@ static void answer_refused(const struct change_call *c, struct api_response *res
 	unsigned status = outcomes[r->status].status;
 
 	if (r->status == CONTROL_PRECONDITION) {
-		precondition_refuse(c->current, resp);
+		precondition_refuse(c->req, c->current, resp);
 		return;
 	}
 	problem_set(resp, status, "%s", r->detail[0] ? r->detail : outcomes[r->status].detail);

@@ -1,6 +1,7 @@
 #include "api/server/precondition.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "api/server/problem.h"
 
@@ -29,9 +30,14 @@ bool precondition_holds(const struct api_request *req, const char *current)
 	return !req->if_none_match || !etag_list_has(req->if_none_match, current, true);
 }
 
-void precondition_refuse(const char *current, struct api_response *resp)
+void precondition_refuse(const struct api_request *req, const char *current,
+			 struct api_response *resp)
 {
-	if (*current)
+	bool creates = !req->if_match && req->if_none_match && !strcmp(req->if_none_match, "*");
+
+	if (*current && creates)
+		problem_set(resp, 412, "it exists already, with the ETag %s", current);
+	else if (*current)
 		problem_set(resp, 412, "what is there now has the ETag %s", current);
 	else
 		problem_set(resp, 412, "nothing is there");
@@ -48,7 +54,7 @@ bool precondition_settles(const struct api_request *req, const char *current,
 {
 	snprintf(resp->etag, sizeof(resp->etag), "%s", current);
 	if (req->if_match && !etag_list_has(req->if_match, current, false)) {
-		precondition_refuse(current, resp);
+		precondition_refuse(req, current, resp);
 		return true;
 	}
 	if (!req->if_none_match || !etag_list_has(req->if_none_match, current, true))

@@ -14,7 +14,8 @@ bool precondition_given(const struct api_request *req);
 bool precondition_holds(const struct api_request *req, const char *current);
 
 /** 412: what is there now has this tag ("" = nothing is). */
-void precondition_refuse(const char *current, struct api_response *resp);
+void precondition_refuse(const struct api_request *req, const char *current,
+			 struct api_response *resp);
 
 /** For a GET: give the answer its tag; true if that settles it: the client has it already (304), or it is
  *  not what the client wants (412). */

@@ -21,7 +21,7 @@ static bool may_go_on(const struct api_request *req, registry_tag *tag, struct a
 	}
 	if ((!current[0] && strcmp(req->method, "PUT") != 0) || precondition_holds(req, current))
 		return true;
-	precondition_refuse(current, resp);
+	precondition_refuse(req, current, resp);
 	return false;
 }
 

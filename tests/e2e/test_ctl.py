@@ -96,15 +96,16 @@ def test_refusals(lab):
     assert "no VIP has the id 'none'" in ctl(lab, "vip show none", FAILED)
     assert "/port: " in ctl(lab, "vip set web port=81", CONFLICT)
     # What is there is not replaced, and what somebody else has changed is not undone.
-    assert "HTTP 412" in ctl(lab, f"vip create web {VIP4}:80", CONFLICT)
-    assert "HTTP 412" in ctl(lab, f"dip add web b1 {lab.address('b1')}", CONFLICT)
+    assert "HTTP 412: it exists already" in ctl(lab, f"vip create web {VIP4}:80", CONFLICT)
+    assert "HTTP 412: it exists already" in ctl(lab, f"dip add web b1 {lab.address('b1')}", CONFLICT)
     assert lab.dips()["b2"]["weight"] == 3
     etag = re.search(r'^\(ETag\) +(".*")$', ctl(lab, "dip show web b1"), re.M).group(1)
     ctl(lab, f"dip set web b1 weight=2 --if-match {etag}")
     err = ctl(lab, f"dip set web b1 weight=5 --if-match {etag}", CONFLICT)
     now = re.search(r'^\(ETag\) +(".*")$', ctl(lab, "dip show web b1"), re.M).group(1)
-    assert f"it is {now} now" in err, err
-    ctl(lab, f"dip set web b1 weight=1 --if-match {now}")
+    assert f"what is there now has the ETag {now}" in err, err
+    bare = now.strip('"')  # a shell takes the quotes away
+    ctl(lab, f"dip set web b1 weight=1 --if-match {bare}")
     for line in ("vips", "vip", "vip show", "vip list --yes=no", "status -o yaml", "vip set web weight",
                  "vip create x 10.0.0.1", "explain web 10.0.0.1", "top --interval 0", "completion zsh",
                  "token create x --ttl soon", "health override web b1 down"):
