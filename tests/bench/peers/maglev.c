@@ -70,11 +70,12 @@ static bool is_prime(uint32_t n)
 
 uint32_t maglev_size(unsigned n_dips)
 {
-	uint32_t n = MAGLEV_SIZE;
+	uint32_t n = MAGLEV_SIZE - 1;
 
-	if (n < ENTRIES_PER_DIP * n_dips)
-		n = ENTRIES_PER_DIP * n_dips;
-	while (!is_prime(n))
+	while (n < ENTRIES_PER_DIP * n_dips)
+		n *= 2;
+	do {
 		n++;
+	} while (!is_prime(n));
 	return n;
 }

@@ -13,5 +13,7 @@ void maglev_fill(const struct dcode_dip *dips, unsigned n_dips, uint16_t *entrie
 void maglev_fill_sized(const struct dcode_dip *dips, unsigned n_dips, uint16_t *entries,
 		       uint32_t n_entries);
 
-/** The smallest prime of at least MAGLEV_SIZE and 100 entries for each DIP. */
+/** MAGLEV_SIZE, or the first prime beyond a larger power of two, so that there are 100 entries for
+ *  each DIP: then shares are even to a hundredth (the paper's 5.3), and seldom does one DIP more
+ *  change the size, which would deal everything anew. */
 uint32_t maglev_size(unsigned n_dips);
