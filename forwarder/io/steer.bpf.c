@@ -126,6 +126,12 @@ static __always_inline int is_balanced(__u8 proto)
 	return proto == IPPROTO_TCP || proto == IPPROTO_UDP;
 }
 
+static __always_inline int is_extension(__u8 next)
+{
+	return next == NEXTHDR_HOP || next == NEXTHDR_ROUTING || next == NEXTHDR_FRAGMENT ||
+	       next == NEXTHDR_AUTH || next == NEXTHDR_DEST;
+}
+
 #include "io/steer_icmp.bpf.h"
 
 static __always_inline enum verdict walk_ipv4(void *l3, void *end, struct steer_vip_key *key)
@@ -153,15 +159,10 @@ static __always_inline enum verdict walk_ipv4(void *l3, void *end, struct steer_
 	return read_port(l3 + header_len, end, total_len - header_len, ip->protocol, key);
 }
 
-static __always_inline int is_extension(__u8 next)
-{
-	return next == NEXTHDR_HOP || next == NEXTHDR_ROUTING || next == NEXTHDR_FRAGMENT ||
-	       next == NEXTHDR_AUTH || next == NEXTHDR_DEST;
-}
-
 /* Walk the extension headers. A chain that is cut off or longer than EXT_HEADERS_MAX may hide TCP
  * or UDP, so it is ours. */
-static __always_inline enum verdict walk_ipv6(void *l3, void *end, struct steer_vip_key *key)
+static __always_inline enum verdict walk_ipv6(struct xdp_md *ctx, void *l3, void *end,
+					      struct steer_vip_key *key)
 {
 	struct ipv6hdr *ip = l3;
 
@@ -179,7 +180,7 @@ static __always_inline enum verdict walk_ipv6(void *l3, void *end, struct steer_
 		__u32 len;
 
 		if (next == IPPROTO_ICMPV6)
-			return walk_icmp6(ip, p, end, key);
+			return walk_icmp6(ctx, ip, p, end, key);
 		if (is_balanced(next))
 			return read_port(p, end, left, next, key);
 		if (!is_extension(next))
@@ -208,8 +209,10 @@ static __always_inline __u64 load_mac(const unsigned char *mac)
 }
 
 /* From the Ethernet header over at most two tags to the IP header. */
-static __always_inline enum verdict walk(void *data, void *end, struct steer_vip_key *key)
+static __always_inline enum verdict walk(struct xdp_md *ctx, struct steer_vip_key *key)
 {
+	void *data = (void *)(long)ctx->data;
+	void *end = (void *)(long)ctx->data_end;
 	struct ethhdr *eth = data;
 
 	if ((void *)(eth + 1) > end || load_mac(eth->h_dest) != own_mac)
@@ -230,16 +233,16 @@ static __always_inline enum verdict walk(void *data, void *end, struct steer_vip
 	if (type == bpf_htons(ETH_P_IP))
 		return walk_ipv4(p, end, key);
 	if (type == bpf_htons(ETH_P_IPV6))
-		return walk_ipv6(p, end, key);
+		return walk_ipv6(ctx, p, end, key);
 	return OTHERS;
 }
 
 #include "io/steer_back.bpf.h"
 
 /* Of no VIP: on its way back, or the kernel's. */
-static __always_inline int is_others(struct xdp_md *ctx, void *data, void *end)
+static __always_inline int is_others(struct xdp_md *ctx)
 {
-	return !n_backs || !take_way_back(ctx, data, end);
+	return !n_backs || !take_way_back(ctx);
 }
 
 /* Counted by queue, so that one whose socket gets nothing of what it should is noticed. */
@@ -264,9 +267,9 @@ int steer(struct xdp_md *ctx)
 	void *end = (void *)(long)ctx->data_end;
 	struct steer_vip_key key = {};
 
-	switch (walk(data, end, &key)) {
+	switch (walk(ctx, &key)) {
 	case OTHERS:
-		if (is_others(ctx, data, end))
+		if (is_others(ctx))
 			return XDP_PASS;
 		break;
 	case BY_PORT:

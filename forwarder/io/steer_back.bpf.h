@@ -9,6 +9,9 @@
  * (no hop left, too big, no route, prohibited), and so is what is for the balancer itself. What the
  * kernel would forward never gets to it: from a DIP's own address it means nothing to the client.
  *
+ * What a DIP, or a router on its side, has to say about a client's packets (no such port, a link that
+ * is too narrow) goes back by the same way: it quotes the packet as the DIP got it.
+ *
  * Which DIPs' side a packet came from, the worker checks. */
 #pragma once
 
@@ -52,6 +55,8 @@ struct way_back {
 	void *l3;
 	__u8 is_v6;
 	__u8 hops; /* TTL */
+	__u8 is_error; /* an ICMP error that quotes a packet to that end */
+	__u8 by_router; /* it does not come from that end itself */
 };
 
 static __always_inline int read_ends(void *l4, void *end, __u8 proto, struct way_back *w)
@@ -61,9 +66,31 @@ static __always_inline int read_ends(void *l4, void *end, __u8 proto, struct way
 	if ((proto != IPPROTO_TCP && proto != IPPROTO_UDP) || l4 + 4 > end)
 		return 0;
 	w->from.proto = proto;
-	w->from.port = ports[0];
-	w->dport = ports[1];
+	w->from.port = ports[w->is_error];
+	w->dport = ports[!w->is_error];
 	return 1;
+}
+
+static __always_inline void put_ipv4(__u8 *addr, const __be32 *from)
+{
+	addr[10] = 0xff;
+	addr[11] = 0xff;
+	__builtin_memcpy(&addr[12], from, 4);
+}
+
+static __always_inline int read_icmp4_ends(struct iphdr *ip, void *end, struct way_back *w)
+{
+	struct iphdr *quoted;
+
+	if (ip->frag_off & bpf_htons(IP4_FRAGMENT))
+		return 0;
+	void *l4 = quote_of_icmp4(ip, end, &quoted);
+	if (!l4)
+		return 0;
+	put_ipv4(w->from.addr, &quoted->daddr);
+	w->is_error = 1;
+	w->by_router = quoted->daddr != ip->saddr;
+	return read_ends(l4, end, quoted->protocol, w);
 }
 
 static __always_inline int read_ipv4_ends(void *end, struct way_back *w)
@@ -72,28 +99,46 @@ static __always_inline int read_ipv4_ends(void *end, struct way_back *w)
 
 	if ((void *)(ip + 1) > end || ip->ihl < 5 || (ip->frag_off & bpf_htons(0x1fff)))
 		return 0;
-	w->from.addr[10] = 0xff;
-	w->from.addr[11] = 0xff;
-	__builtin_memcpy(&w->from.addr[12], &ip->saddr, 4);
 	w->hops = ip->ttl;
+	if (ip->protocol == IPPROTO_ICMP)
+		return read_icmp4_ends(ip, end, w);
+	put_ipv4(w->from.addr, &ip->saddr);
 	return read_ends(w->l3 + ip->ihl * 4, end, ip->protocol, w);
 }
 
-static __always_inline int read_ipv6_ends(void *end, struct way_back *w)
+static __always_inline int read_icmp6_ends(struct xdp_md *ctx, struct ipv6hdr *ip, void *icmp,
+					   void *end, struct way_back *w)
+{
+	struct quote6 q = {};
+
+	if (!quote_of_icmp6(ctx, ip, icmp, end, &q))
+		return 0;
+	__builtin_memcpy(w->from.addr, &q.dst, 16);
+	w->from.port = q.dport;
+	w->from.proto = q.proto;
+	w->dport = q.sport;
+	w->is_error = 1;
+	w->by_router = !same_ip6(&q.dst, &ip->saddr);
+	return 1;
+}
+
+static __always_inline int read_ipv6_ends(struct xdp_md *ctx, void *end, struct way_back *w)
 {
 	struct ipv6hdr *ip = w->l3;
 
 	if ((void *)(ip + 1) > end)
 		return 0;
 	w->is_v6 = 1;
-	__builtin_memcpy(w->from.addr, &ip->saddr, 16);
 	w->hops = ip->hop_limit;
+	__builtin_memcpy(w->from.addr, &ip->saddr, 16);
 
 	__u8 next = ip->nexthdr;
 	void *p = ip + 1;
 	for (int i = 0; i <= EXT_HEADERS_MAX; i++) {
 		__u8 *ext = p;
 
+		if (next == IPPROTO_ICMPV6)
+			return read_icmp6_ends(ctx, ip, p, end, w);
 		if (!is_extension(next) || next == NEXTHDR_FRAGMENT)
 			return read_ends(p, end, next, w);
 		if (p + 8 > end)
@@ -104,8 +149,10 @@ static __always_inline int read_ipv6_ends(void *end, struct way_back *w)
 	return 0;
 }
 
-static __always_inline int read_way_back(void *data, void *end, struct way_back *w)
+static __always_inline int read_way_back(struct xdp_md *ctx, struct way_back *w)
 {
+	void *data = (void *)(long)ctx->data;
+	void *end = (void *)(long)ctx->data_end;
 	struct ethhdr *eth = data;
 
 	if ((void *)(eth + 1) > end || load_mac(eth->h_dest) != own_mac)
@@ -125,7 +172,7 @@ static __always_inline int read_way_back(void *data, void *end, struct way_back 
 	}
 	if (type == bpf_htons(ETH_P_IP))
 		return read_ipv4_ends(end, w);
-	return type == bpf_htons(ETH_P_IPV6) && read_ipv6_ends(end, w);
+	return type == bpf_htons(ETH_P_IPV6) && read_ipv6_ends(ctx, end, w);
 }
 
 /* The most specific first, as in the worker's table. */
@@ -145,9 +192,9 @@ static __always_inline long ask_fib(struct xdp_md *ctx, void *end, const struct 
 				    const struct steer_back *b, struct bpf_fib_lookup *f)
 {
 	f->ifindex = ctx->ingress_ifindex;
-	f->l4_protocol = w->from.proto;
-	f->sport = w->from.port;
-	f->dport = w->dport;
+	f->l4_protocol = w->is_error ? w->is_v6 ? IPPROTO_ICMPV6 : IPPROTO_ICMP : w->from.proto;
+	f->sport = w->is_error ? 0 : w->from.port;
+	f->dport = w->is_error ? 0 : w->dport;
 	if (w->is_v6) {
 		struct ipv6hdr *ip = w->l3;
 
@@ -156,7 +203,10 @@ static __always_inline long ask_fib(struct xdp_md *ctx, void *end, const struct 
 		f->family = AF_INET6;
 		f->tot_len = bpf_ntohs(ip->payload_len) + sizeof(*ip);
 		f->flowinfo = *(__be32 *)ip & bpf_htonl(0x0fffffff);
-		__builtin_memcpy(f->ipv6_src, b->vip, 16);
+		if (w->by_router)
+			__builtin_memcpy(f->ipv6_src, &ip->saddr, 16);
+		else
+			__builtin_memcpy(f->ipv6_src, b->vip, 16);
 		__builtin_memcpy(f->ipv6_dst, &ip->daddr, 16);
 	} else {
 		struct iphdr *ip = w->l3;
@@ -166,7 +216,10 @@ static __always_inline long ask_fib(struct xdp_md *ctx, void *end, const struct 
 		f->family = AF_INET;
 		f->tot_len = bpf_ntohs(ip->tot_len);
 		f->tos = ip->tos & 0x1c; /* what routes may be chosen by: IPTOS_RT_MASK */
-		__builtin_memcpy(&f->ipv4_src, &b->vip[12], 4);
+		if (w->by_router)
+			f->ipv4_src = ip->saddr;
+		else
+			__builtin_memcpy(&f->ipv4_src, &b->vip[12], 4);
 		f->ipv4_dst = ip->daddr;
 	}
 	return bpf_fib_lookup(ctx, f, sizeof(*f), 0);
@@ -177,13 +230,10 @@ static __always_inline void note_hop(void *map, const struct bpf_fib_lookup *f)
 	struct steer_hop_key key = {.ifindex = f->ifindex};
 	__u64 now = bpf_ktime_get_coarse_ns(), *seen;
 
-	if (f->family == AF_INET) {
-		key.addr[10] = 0xff;
-		key.addr[11] = 0xff;
-		__builtin_memcpy(&key.addr[12], &f->ipv4_dst, 4);
-	} else {
+	if (f->family == AF_INET)
+		put_ipv4(key.addr, &f->ipv4_dst);
+	else
 		__builtin_memcpy(key.addr, f->ipv6_dst, 16);
-	}
 	seen = bpf_map_lookup_elem(map, &key);
 	if (!seen)
 		bpf_map_update_elem(map, &key, &now, BPF_ANY);
@@ -218,14 +268,18 @@ static __always_inline void mark(struct ethhdr *eth, const struct way_back *w, i
 	eth->h_proto = bpf_htons(STEER_BACK_TYPE | kind << STEER_BACK_KIND_SHIFT | code);
 }
 
-/* 1: a worker's, as marked. 0: the kernel's. */
-static __always_inline int take_way_back(struct xdp_md *ctx, void *data, void *end)
+/* 1: a worker's, as marked. 0: the kernel's. Not static: so the verifier looks at it once, instead of
+ * once for each way in which a packet turns out to be no VIP's. */
+int take_way_back(struct xdp_md *ctx);
+__attribute__((noinline)) int take_way_back(struct xdp_md *ctx)
 {
+	void *data = (void *)(long)ctx->data;
+	void *end = (void *)(long)ctx->data_end;
 	struct way_back w = {};
 	struct bpf_fib_lookup f = {};
 	int code;
 
-	if (!read_way_back(data, end, &w))
+	if (!read_way_back(ctx, &w))
 		return 0;
 	struct steer_back *b = find_back(&w);
 	if (!b || w.hops <= 1)

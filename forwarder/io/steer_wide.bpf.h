@@ -51,11 +51,14 @@ static __always_inline int wide_begin(struct wide_search *s, const struct steer_
 	return 1;
 }
 
-static __always_inline int wide_has_address(const struct steer_vip_key *key)
+/* This and wide_has_port are not static: so the verifier looks at each once, instead of once for every
+ * way that leads there. */
+int wide_has_address(const struct steer_vip_key *key);
+__attribute__((noinline)) int wide_has_address(const struct steer_vip_key *key)
 {
 	struct wide_search s;
 
-	return wide_begin(&s, key) && bpf_map_lookup_elem(&vip_prefixes, &s.at) != NULL;
+	return key && wide_begin(&s, key) && bpf_map_lookup_elem(&vip_prefixes, &s.at) != NULL;
 }
 
 /* For bpf_loop: 1 ends it. */
@@ -83,11 +86,13 @@ static long try_prefix(__u32 index, void *arg)
 	return s->found ? 1 : 0;
 }
 
-static __always_inline int wide_has_port(const struct steer_vip_key *key, __be16 port, __u8 proto)
+int wide_has_port(const struct steer_vip_key *key, __be16 port, __u8 proto);
+__attribute__((noinline)) int wide_has_port(const struct steer_vip_key *key, __be16 port,
+					    __u8 proto)
 {
 	struct wide_search s;
 
-	if (!wide_begin(&s, key))
+	if (!key || !wide_begin(&s, key))
 		return 0;
 	s.port = bpf_ntohs(port);
 	s.proto = proto;

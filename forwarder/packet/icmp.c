@@ -4,9 +4,11 @@
  * sees otherwise.
  *
  * An error whose quote does not come from the address that it was sent to is nothing that a router
- * sends: it is not believed. More is not checked. Who knows a flow's four numbers can forge an
- * error about it here as with any host, and the backend's stack judges what the quote says beyond
- * them (a sequence number, a lower MTU), as it would without us (RFC 5927). */
+ * sends: it is not believed. (What a DIP of mode nat says to a client about the client's packet is
+ * of the same shape: it quotes what its destination has sent, and parses as a packet of the DIP's.)
+ * More is not checked. Who knows a flow's four numbers can forge an error about it here as with any
+ * host, and the backend's stack judges what the quote says beyond them (a sequence number, a lower
+ * MTU), as it would without us (RFC 5927). */
 #include "packet/icmp.h"
 
 #include <arpa/inet.h>
@@ -30,41 +32,35 @@ static uint16_t load_16(const uint8_t *b)
 	return ntohs(be);
 }
 
-/* The quoted transport header, of which only the ports need be there. */
-static enum parse_result quoted_flow(const uint8_t *l4, uint32_t room, uint8_t proto,
-				     const struct ip_addr *from, const struct ip_addr *to,
-				     struct packet *p)
+/* The transport header, of which only the ports need be there. */
+static bool read_transport(uint32_t at, uint32_t room, uint8_t proto, struct icmp_quote *q)
 {
-	if ((proto != IPPROTO_TCP && proto != IPPROTO_UDP) || room < PORTS_LEN ||
-	    !ip_addr_equal(from, &p->dst))
-		return PARSE_NOT_L4;
-	p->src = *to;
-	memcpy(&p->dport_be, l4, 2);
-	memcpy(&p->sport_be, l4 + 2, 2);
-	p->proto = proto;
-	p->segment = SEG_UNTOLD;
-	p->kind = PACKET_ICMP_ERROR;
-	return PARSE_OK;
+	if ((proto != IPPROTO_TCP && proto != IPPROTO_UDP) || room - at < PORTS_LEN)
+		return false;
+	q->l4_at = at;
+	q->proto = proto;
+	return true;
 }
 
-static enum parse_result quoted_v4(const uint8_t *ip, uint32_t room, struct packet *p)
+static bool read_v4(const uint8_t *ip, uint32_t room, struct icmp_quote *q)
 {
 	if (room < V4_LEN)
-		return PARSE_NOT_L4;
+		return false;
 	uint32_t header_len = (ip[0] & 0xf) * 4u;
 	if (ip[0] >> 4 != 4 || header_len < V4_LEN || header_len > room ||
 	    (load_16(ip + 6) & IP_OFFMASK)) /* a later fragment has no ports */
-		return PARSE_NOT_L4;
-	struct ip_addr from = ip_addr_v4(ip + 12), to = ip_addr_v4(ip + 16);
-	return quoted_flow(ip + header_len, room - header_len, ip[9], &from, &to, p);
+		return false;
+	q->src = ip_addr_v4(ip + 12);
+	q->dst = ip_addr_v4(ip + 16);
+	return read_transport(header_len, room, ip[9], q);
 }
 
-static enum parse_result quoted_v6(const uint8_t *ip, uint32_t room, struct packet *p)
+static bool read_v6(const uint8_t *ip, uint32_t room, struct icmp_quote *q)
 {
 	uint32_t at = V6_LEN;
 
 	if (room < V6_LEN || ip[0] >> 4 != 6)
-		return PARSE_NOT_L4;
+		return false;
 	uint8_t next = ip[6];
 	for (unsigned n = 0;
 	     next == IPPROTO_HOPOPTS || next == IPPROTO_ROUTING || next == IPPROTO_FRAGMENT ||
@@ -73,24 +69,43 @@ static enum parse_result quoted_v6(const uint8_t *ip, uint32_t room, struct pack
 		const uint8_t *ext = ip + at;
 
 		if (n == EXT_MAX || room - at < EXT_LEN_MIN)
-			return PARSE_NOT_L4;
+			return false;
 		uint32_t len = (ext[1] + 1) * 8u;
 		if (next == IPPROTO_FRAGMENT) {
 			if (load_16(ext + 2) & 0xfff8)
-				return PARSE_NOT_L4;
+				return false;
 			len = EXT_LEN_MIN;
 		} else if (next == IPPROTO_AH) {
 			len = (ext[1] + 2) * 4u;
 		}
 		if (len > room - at)
-			return PARSE_NOT_L4;
+			return false;
 		next = ext[0];
 		at += len;
 	}
-	struct ip_addr from, to;
-	memcpy(from.b, ip + 8, sizeof(from.b));
-	memcpy(to.b, ip + 24, sizeof(to.b));
-	return quoted_flow(ip + at, room - at, next, &from, &to, p);
+	memcpy(q->src.b, ip + 8, sizeof(q->src.b));
+	memcpy(q->dst.b, ip + 24, sizeof(q->dst.b));
+	return read_transport(at, room, next, q);
+}
+
+bool icmp_quote_read(const uint8_t *quote, uint32_t room, bool is_v6, struct icmp_quote *q)
+{
+	return is_v6 ? read_v6(quote, room, q) : read_v4(quote, room, q);
+}
+
+static enum parse_result parse_error(const uint8_t *quote, uint32_t room, struct packet *p)
+{
+	struct icmp_quote q;
+
+	if (!icmp_quote_read(quote, room, p->is_v6, &q) || !ip_addr_equal(&q.src, &p->dst))
+		return PARSE_NOT_L4;
+	p->src = q.dst;
+	memcpy(&p->dport_be, quote + q.l4_at, 2);
+	memcpy(&p->sport_be, quote + q.l4_at + 2, 2);
+	p->proto = q.proto;
+	p->segment = SEG_UNTOLD;
+	p->kind = PACKET_ICMP_ERROR;
+	return PARSE_OK;
 }
 
 enum parse_result icmp_parse(const uint8_t *data, struct packet *p)
@@ -108,7 +123,7 @@ enum parse_result icmp_parse(const uint8_t *data, struct packet *p)
 		case ICMP6_PACKET_TOO_BIG:
 		case ICMP6_TIME_EXCEEDED:
 		case ICMP6_PARAM_PROB:
-			return quoted_v6(icmp + ICMP_LEN, len - ICMP_LEN, p);
+			return parse_error(icmp + ICMP_LEN, len - ICMP_LEN, p);
 		default:
 			return PARSE_NOT_L4;
 		}
@@ -119,7 +134,7 @@ enum parse_result icmp_parse(const uint8_t *data, struct packet *p)
 	case ICMP_DEST_UNREACH:
 	case ICMP_TIME_EXCEEDED:
 	case ICMP_PARAMETERPROB:
-		return quoted_v4(icmp + ICMP_LEN, len - ICMP_LEN, p);
+		return parse_error(icmp + ICMP_LEN, len - ICMP_LEN, p);
 	default:
 		return PARSE_NOT_L4;
 	}

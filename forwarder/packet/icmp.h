@@ -12,6 +12,18 @@
  * echo request is PARSE_ECHO, everything else PARSE_NOT_L4. Thread: any. Pure. */
 enum parse_result icmp_parse(const uint8_t *data, struct packet *p);
 
+/** The beginning of a TCP or UDP packet, or of its first fragment, as an error quotes it. */
+struct icmp_quote {
+	struct ip_addr src, dst; /* IPv4-mapped for IPv4 */
+	uint32_t l4_at;		 /* its transport header, from the quote's first byte */
+	uint8_t proto;		 /* IPPROTO_TCP or IPPROTO_UDP */
+};
+
+/** Read what is quoted in `room` bytes. False for anything else, and if less than the ports is
+ * there. Thread: any. Pure. */
+MUST_CHECK bool icmp_quote_read(const uint8_t *quote, uint32_t room, bool is_v6,
+				struct icmp_quote *q);
+
 /** Make an echo request its answer, in place, MAC addresses swapped too: the frame goes back by
  * where it came from. False, and nothing changed, for one that is not answered: with options or
  * extension headers, or from an address that is no single host's. p: of this frame, PARSE_ECHO.

@@ -15,14 +15,13 @@
 #include <netinet/in.h>
 
 #include "packet/checksum.h"
+#include "packet/icmp.h"
 #include "packet/rewrite_macs.h"
 #include "packet/ttl.h"
 
 #define V4_CHECK_AT 10
 #define V4_SRC_AT 12
 #define V6_SRC_AT 8
-#define V6_NEXT_AT 6
-#define V6_LEN 40
 #define ICMP_LEN 8
 #define ICMP_CHECK_AT 2
 #define TCP_CHECK_AT 16
@@ -77,10 +76,72 @@ static ALWAYS_INLINE void set_end(uint8_t *data, const struct packet *p, enum en
 		checksum_update(l4 + TCP_CHECK_AT, difference);
 }
 
+/* A checksum within what an ICMP checksum covers: that one must hear of its change, too. */
+static uint32_t update_covered(uint8_t *field, bool udp, uint32_t difference, uint32_t sum)
+{
+	uint8_t check[2];
+
+	memcpy(check, field, sizeof(check));
+	if (udp)
+		update_udp(check, difference);
+	else
+		checksum_update(check, difference);
+	return replace(field, check, sizeof(check), sum);
+}
+
+/* An error is about a packet to the one that it is sent to: the quoted destination is this end's
+ * where the error's source is, and the other way round. The quote becomes the packet as its sender
+ * knows it, or its stack would not know whose connection is meant: address, port and the IPv4
+ * header checksum (RFC 5508 4.2), and the transport checksum if so much is quoted. ICMPv6's
+ * checksum covers the addresses in front as well. */
+static SELDOM void set_error(uint8_t *data, const struct packet *p, enum end end,
+			     const struct ip_addr *address, uint16_t port_be)
+{
+	uint8_t *ip = data + p->l3_offset, *icmp = data + p->l4_offset, *quote = icmp + ICMP_LEN;
+	uint32_t room = (uint32_t)p->l3_offset + p->l3_len - p->l4_offset - ICMP_LEN;
+	uint32_t len = p->is_v6 ? 16 : 4, src_at = p->is_v6 ? V6_SRC_AT : V4_SRC_AT;
+	uint8_t *at = ip + src_at + (end == DESTINATION ? len : 0);
+	uint8_t *quoted_at = quote + src_at + (end == SOURCE ? len : 0);
+	const uint8_t *new = &address->b[16 - len];
+	uint32_t outer = 0;
+	struct icmp_quote q;
+
+	assert(nat_fits(p, address));
+	bool quotes = icmp_quote_read(quote, room, p->is_v6, &q);
+	assert(quotes); /* or it would not have been parsed to a flow */
+	if (memcmp(at, quoted_at, len) == 0)
+		outer = replace(at, new, len, 0);
+	uint32_t difference = replace(quoted_at, new, len, 0);
+	uint32_t sum = checksum_add(p->is_v6 ? outer : 0, &difference, sizeof(difference));
+	if (!p->is_v6) {
+		checksum_update(ip + V4_CHECK_AT, outer);
+		sum = update_covered(quote + V4_CHECK_AT, false, difference, sum);
+	}
+	if (port_be) {
+		uint32_t port = replace(quote + q.l4_at + (end == SOURCE ? 2 : 0), &port_be, 2, 0);
+		difference = checksum_add(difference, &port, sizeof(port));
+		sum = checksum_add(sum, &port, sizeof(port));
+	}
+	bool udp = q.proto == IPPROTO_UDP;
+	uint32_t check_at = q.l4_at + (udp ? UDP_CHECK_AT : TCP_CHECK_AT);
+	if (check_at + 2 <= room)
+		sum = update_covered(quote + check_at, udp, difference, sum);
+	checksum_update(icmp + ICMP_CHECK_AT, sum);
+}
+
+static ALWAYS_INLINE void set(uint8_t *data, const struct packet *p, enum end end,
+			      const struct ip_addr *address, uint16_t port_be)
+{
+	if (unlikely(p->kind == PACKET_ICMP_ERROR))
+		set_error(data, p, end, address, port_be);
+	else
+		set_end(data, p, end, address, port_be);
+}
+
 void nat_set_destination(uint8_t *data, struct packet *p, const struct ip_addr *address,
 			 uint16_t port_be)
 {
-	set_end(data, p, DESTINATION, address, port_be);
+	set(data, p, DESTINATION, address, port_be);
 	p->dst = *address;
 	p->dport_be = port_be ? port_be : p->dport_be;
 }
@@ -88,41 +149,9 @@ void nat_set_destination(uint8_t *data, struct packet *p, const struct ip_addr *
 void nat_set_source(uint8_t *data, struct packet *p, const struct ip_addr *address,
 		    uint16_t port_be)
 {
-	set_end(data, p, SOURCE, address, port_be);
+	set(data, p, SOURCE, address, port_be);
 	p->src = *address;
 	p->sport_be = port_be ? port_be : p->sport_be;
-}
-
-/* An ICMP error about what the DIP has sent, which left in the VIP's name: besides the destination
- * the quote's source becomes the DIP's, or its stack would not know whose connection is meant. (RFC
- * 5508 4.2; the quoted transport checksum is not updated, which nobody checks.) ICMPv6's checksum
- * covers the addresses in front, too. */
-static enum rewrite_result set_error(uint8_t *data, const struct packet *p,
-				     const struct rewrite_to *to)
-{
-	uint8_t *ip = data + p->l3_offset, *icmp = data + p->l4_offset, *quote = icmp + ICMP_LEN;
-	uint32_t len = p->is_v6 ? 16 : 4;
-	uint32_t src_at = p->is_v6 ? V6_SRC_AT : V4_SRC_AT;
-	uint32_t ports_at = p->is_v6 ? V6_LEN : (quote[0] & 0xf) * 4u;
-	const uint8_t *address = &to->address.b[16 - len];
-
-	if (p->is_v6 && quote[V6_NEXT_AT] != p->proto)
-		return REWRITE_UNTRANSLATABLE; /* where the ports are is behind extension headers */
-	uint32_t outer = replace(ip + src_at + len, address, len, 0);
-	uint32_t quoted = replace(quote + src_at, address, len, 0);
-	uint32_t sum = checksum_add(p->is_v6 ? outer : 0, &quoted, sizeof(quoted));
-	if (!p->is_v6) {
-		uint8_t check[2];
-
-		checksum_update(ip + V4_CHECK_AT, outer);
-		memcpy(check, quote + V4_CHECK_AT, sizeof(check));
-		checksum_update(check, quoted);
-		sum = replace(quote + V4_CHECK_AT, check, sizeof(check), sum);
-	}
-	if (to->nat_port_be)
-		sum = replace(quote + ports_at, &to->nat_port_be, 2, sum);
-	checksum_update(icmp + ICMP_CHECK_AT, sum);
-	return REWRITE_OK;
 }
 
 __attribute__((noinline)) /* the other modes have the registers */
@@ -137,13 +166,7 @@ rewrite_nat(uint8_t *data, const struct packet *p, const struct rewrite_to *to)
 		return REWRITE_TOO_BIG;
 	if (ttl_ends(data + p->l3_offset, p->is_v6))
 		return REWRITE_TTL;
-	if (unlikely(p->kind == PACKET_ICMP_ERROR)) {
-		enum rewrite_result r = set_error(data, p, to);
-		if (r != REWRITE_OK)
-			return r;
-	} else {
-		set_end(data, p, DESTINATION, &to->address, to->nat_port_be);
-	}
+	set(data, p, DESTINATION, &to->address, to->nat_port_be);
 	ttl_lower(data + p->l3_offset, p->is_v6);
 	rewrite_macs(data, to);
 	return REWRITE_OK;

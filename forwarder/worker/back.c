@@ -92,7 +92,7 @@ __attribute__((noinline)) void back_take(struct burst *b, unsigned i)
 		end(b, i, DROP_back_spoofed);
 	else if (code >= b->w->port->n_ifaces)
 		end(b, i, reason_of_code(code));
-	else if (p->kind != PACKET_FLOW || !nat_fits(p, &w->vip))
+	else if (!nat_fits(p, &w->vip))
 		end(b, i, DROP_untranslatable);
 	else if (ttl_ends(f->data + p->l3_offset, p->is_v6))
 		end(b, i, DROP_ttl_expired);

@@ -8,9 +8,8 @@ discovery works, and echo is answered, by the kernel where it has the address an
 import frames
 import lib
 from lib import VIP4, VIP6
+from routers import FAR4, FAR6, ROUTER4, ROUTER6, add_router, download
 
-ROUTER4, ROUTER6 = "10.9.0.50", "fd09::50"
-FAR4, FAR6 = "10.8.0.2", "fd08::2"
 # Of each mode and family: its VIP.
 VIPS = {"l2-4": (VIP4, 80), "l2-6": (VIP6, 80), "ipip-4": (VIP4, 8080), "ipip-6": (VIP6, 8080)}
 
@@ -26,33 +25,6 @@ def setup(lab):
     for vip, (address, port) in VIPS.items():
         lab.put_vip(vip, address, port, mode=vip.split("-")[0])
         lab.put_dips({"b1": 1, "b2": 1}, vip, v6=vip.endswith("6"))
-
-
-def add_router(lab):
-    """A client whose own link carries 1500 bytes, so that it announces segments that do not fit what
-    the router's side of it carries."""
-    lib.sh("ip", "-batch", "-", stdin=f"netns add {lab.ns('router')}\nnetns add {lab.ns('far')}\n")
-    lab.script("router", lib.ALL_SYSCTLS,
-               "sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1",
-               f"ip link add eth0 type veth peer name p-router netns {lab.ns('sw')}",
-               f"ip link add eth1 type veth peer name eth0 netns {lab.ns('far')}",
-               "ip link set eth1 mtu 1280",
-               f"ip addr add {ROUTER4}/24 dev eth0", f"ip addr add {ROUTER6}/64 dev eth0 nodad",
-               "ip addr add 10.8.0.1/24 dev eth1", "ip addr add fd08::1/64 dev eth1 nodad",
-               "ip link set eth0 up", "ip link set eth1 up")
-    lab.script("sw", "ip link set p-router master br0 up")
-    lab.script("far", lib.ALL_SYSCTLS, f"ip addr add {FAR4}/24 dev eth0",
-               f"ip addr add {FAR6}/64 dev eth0 nodad", "ip link set eth0 up",
-               "ip route add default via 10.8.0.1", "ip route add default via fd08::1")
-
-
-def download(lab, address, port, name="16m"):
-    """By the far client, over a connection that no RTT sample or cached MTU helps."""
-    host = f"[{address}]" if ":" in address else address
-    head = lab.run("far", "curl", "-sS", "--max-time", "20", "-D", "-", "-o", "/dev/null", "-w",
-                   "%{size_download}", f"http://{host}:{port}/fast/{name}", timeout=30)
-    assert head.endswith(str(16 << 20)), head
-    return next(line.split()[1] for line in head.splitlines() if line.startswith("X-Backend"))
 
 
 def path_mtu(lab, backend, v6):

@@ -1,9 +1,11 @@
 #!/usr/bin/python3
 """`mode: nat`: destination and port translated, the answers translated back. The backends know nothing
-of the VIP; their only way to anywhere is the load balancer, which stands on their own segment."""
+of the VIP; their only way to anywhere is the load balancer, which stands on their own segment. A client
+far away is behind a link that carries 1280 bytes."""
 
 import lib
 from lib import LB4, LB6, VIP4, VIP6
+from routers import FAR4, FAR6, ROUTER4, ROUTER6, add_router, download
 
 WEIGHTS = {"b1": 1, "b2": 3}
 VIPS = {"four": (VIP4, False), "six": (VIP6, True)}
@@ -45,6 +47,8 @@ def put_dips(lab, vip, v6, weights, port):
 def setup(lab):
     lab.script("lb", "sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1 "
                      "net.ipv4.conf.all.send_redirects=0 net.ipv4.conf.eth0.send_redirects=0")
+    add_router(lab)
+    lab.script("lb", f"ip route add 10.8.0.0/24 via {ROUTER4}", f"ip route add fd08::/64 via {ROUTER6}")
     for b in lab.backends:
         route_back(lab, b)
     lab.start_backends(ports=(8080,))
@@ -76,6 +80,32 @@ def test_udp(lab):
             d = lib.Datagrams(lab, address, 53, lab.fresh_port())
             assert d.ask() == "b1"  # the socket is connected: an answer from elsewhere is none
             d.close()
+
+
+def test_no_such_port(lab):
+    """A backend's \"port unreachable\" reaches the client's socket, as if the VIP had said so."""
+    for vip, (address, v6) in VIPS.items():
+        lab.put_vip(f"{vip}-closed", address, 54, "udp", mode="nat")
+        put_dips(lab, f"{vip}-closed", v6, {"b1": 1}, 5454)
+        d = lib.Datagrams(lab, address, 54)
+        try:
+            raise AssertionError(d.ask())
+        except ConnectionRefusedError:
+            pass
+        d.close()
+        assert lab.dips(f"{vip}-closed")["b1"]["return_packets"] == 1
+        assert lab.api.call("DELETE", f"/v1/vips/{vip}-closed?force=true").status == 200
+
+
+def test_path_mtu(lab):
+    """What the router far away says to the VIP reaches the one backend that can do something about it."""
+    def path_mtu(b, v6):
+        words = lab.run(b, "ip", "-6" if v6 else "-4", "route", "get", FAR6 if v6 else FAR4).split()
+        return int(words[words.index("mtu") + 1]) if "mtu" in words else 1500
+    for address, v6 in VIPS.values():
+        assert {path_mtu(b, v6) for b in lab.backends} == {1500}
+        home = download(lab, address, 80)
+        assert {b for b in lab.backends if path_mtu(b, v6) == 1280} == {home}
 
 
 def test_counters(lab):
@@ -169,7 +199,7 @@ def test_kernel_never_answered(lab):
 
 if __name__ == "__main__":
     lib.main("nat", [
-        test_tcp, test_udp, test_counters, test_connections_stay, test_upload, test_whose_end,
+        test_tcp, test_udp, test_no_such_port, test_path_mtu, test_counters, test_connections_stay, test_upload, test_whose_end,
         test_restart, test_host_asks_backends, test_forwarding_is_looked_at,
         test_kernel_never_answered,
     ], setup)

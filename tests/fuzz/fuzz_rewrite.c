@@ -148,25 +148,66 @@ static void take(uint8_t *want, const uint8_t *got, uint32_t at)
 	memcpy(want + at, got + at, 2);
 }
 
+/* Where the quoted transport header is: behind extension headers, whose lengths parsing has proven.
+ */
 static uint32_t quoted_header_len(const uint8_t *quote, bool v6)
 {
-	return v6 ? V6_LEN : (quote[0] & 15u) * 4;
+	uint8_t next = quote[6];
+	uint32_t at = V6_LEN;
+
+	if (!v6)
+		return (quote[0] & 15u) * 4;
+	while (next != IPPROTO_TCP && next != IPPROTO_UDP) {
+		const uint8_t *ext = quote + at;
+
+		at += next == IPPROTO_FRAGMENT ? 8
+		      : next == IPPROTO_AH     ? (ext[1] + 2) * 4u
+					       : (ext[1] + 1) * 8u;
+		next = ext[0];
+	}
+	return at;
 }
 
-/* A quote is told its sender's address and port. */
+/* A quote is told the address and port that its sender, or the one it was sent to, has in truth.
+ * Its transport checksum covers more than is quoted: what goes and what comes must weigh the same.
+ */
 static void retell(uint8_t *want, const uint8_t *got, const uint8_t *data, const struct packet *p,
-		   const struct rewrite_to *to)
+		   const struct ip_addr *address, uint16_t port_be, bool its_destination)
 {
-	uint32_t at = p->l4_offset + ICMP_LEN;
+	uint32_t at = p->l4_offset + ICMP_LEN, v6 = p->is_v6;
+	uint32_t l4 = at + quoted_header_len(want + at, v6), end = fuzz_packet_end(p);
+	uint32_t check = l4 + (p->proto == IPPROTO_TCP ? 16 : 6);
+	uint32_t ends_at = at + ADDRESS_AT(v6), ends_len = 2 * ADDRESS_LEN(v6);
 
-	put_address(want + at + ADDRESS_AT(p->is_v6), &to->address, p->is_v6);
-	if (to->nat_port_be)
-		memcpy(want + at + quoted_header_len(want + at, p->is_v6), &to->nat_port_be, 2);
+	put_address(want + ends_at + (its_destination ? ADDRESS_LEN(v6) : 0), address, v6);
+	if (port_be)
+		memcpy(want + l4 + (its_destination ? 2 : 0), &port_be, 2);
 	take(want, got, p->l4_offset + 2u);
-	if (p->is_v6)
+	if (!v6) {
+		take(want, got, at + 10);
+		assert(header_sum(got + at) == header_sum(data + at));
+	}
+	if (check + 2 > end || (p->proto == IPPROTO_UDP && !(data[check] | data[check + 1])))
 		return;
-	take(want, got, at + 10);
-	assert(header_sum(got + at) == header_sum(data + at));
+	take(want, got, check);
+	uint32_t was = frames_sum16(data + ends_at, ends_len, 0);
+	uint32_t is = frames_sum16(got + ends_at, ends_len, 0);
+	was = frames_sum16(data + l4, 4, was);
+	is = frames_sum16(got + l4, 4, is);
+	assert(frames_sum16(data + check, 2, was) % 0xffff ==
+	       frames_sum16(got + check, 2, is) % 0xffff);
+	assert(p->proto == IPPROTO_TCP || got[check] | got[check + 1]);
+}
+
+/* Whether the one end of the packet is what is translated: of an error a router's is not. */
+static bool is_flows_end(const uint8_t *data, const struct packet *p, bool destination)
+{
+	uint32_t len = ADDRESS_LEN(p->is_v6), src = ADDRESS_AT(p->is_v6);
+	const uint8_t *ip = data + p->l3_offset, *quote = data + p->l4_offset + ICMP_LEN;
+
+	if (p->kind != PACKET_ICMP_ERROR || destination)
+		return true;
+	return memcmp(ip + src, quote + src + len, len) == 0;
 }
 
 /* The one end's address and port, its checksums taken from what came out. */
@@ -175,7 +216,8 @@ static void translate(uint8_t *want, const uint8_t *got, const struct packet *p,
 {
 	uint32_t address_at = ADDRESS_AT(p->is_v6) + (destination ? ADDRESS_LEN(p->is_v6) : 0);
 
-	put_address(want + p->l3_offset + address_at, address, p->is_v6);
+	if (is_flows_end(want, p, destination))
+		put_address(want + p->l3_offset + address_at, address, p->is_v6);
 	if (!p->is_v6)
 		take(want, got, p->l3_offset + 10u);
 	if (p->kind == PACKET_ICMP_ERROR || p->kind == PACKET_LATER)
@@ -202,9 +244,6 @@ static enum rewrite_result expect_nat(const uint8_t *data, const struct packet *
 		return REWRITE_TOO_BIG;
 	if (data[p->l3_offset + TTL_AT(p->is_v6)] < 2)
 		return REWRITE_TTL;
-	if (p->kind == PACKET_ICMP_ERROR && p->is_v6 &&
-	    data[p->l4_offset + ICMP_LEN + 6] != p->proto)
-		return REWRITE_UNTRANSLATABLE;
 	return REWRITE_OK;
 }
 
@@ -232,7 +271,7 @@ static void check_nat(const uint8_t *data, uint32_t len, const struct packet *p,
 	if (r == REWRITE_OK) {
 		translate(want, frame, p, &to->address, to->nat_port_be, true);
 		if (p->kind == PACKET_ICMP_ERROR)
-			retell(want, frame, data, p, to);
+			retell(want, frame, data, p, &to->address, to->nat_port_be, false);
 		want[p->l3_offset + TTL_AT(p->is_v6)]--;
 		memcpy(want, next_hop_mac, 6);
 		memcpy(want + 6, egress_mac, 6);
@@ -252,13 +291,15 @@ static void check_nat(const uint8_t *data, uint32_t len, const struct packet *p,
 static void check_back(const uint8_t *data, uint32_t len, const struct packet *p,
 		       const struct rewrite_to *to)
 {
-	if (p->kind != PACKET_FLOW || !nat_fits(p, &to->address))
+	if (!nat_fits(p, &to->address))
 		return;
 	uint8_t *frame = fuzz_copy(data, len, 0), *want = fuzz_copy(data, len, 0);
 	struct packet q = *p;
 
 	nat_set_source(frame, &q, &to->address, to->nat_port_be);
 	translate(want, frame, p, &to->address, to->nat_port_be, false);
+	if (p->kind == PACKET_ICMP_ERROR)
+		retell(want, frame, data, p, &to->address, to->nat_port_be, true);
 	check_sums(frame, data, p);
 	assert(memcmp(frame, want, len) == 0);
 	assert(ip_addr_equal(&q.src, &to->address));

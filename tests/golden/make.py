@@ -15,8 +15,8 @@ import sys
 
 from packets import (
     CLIENT, CLIENT_MAC, DIP, EGRESS_MAC, ERRORS, IP_LEN, LB_MAC, NEXT_HOP_MAC, ROUTER, VIP, echo, echoed, error,
-    ethernet, from_backend, hop_less, network, opaque, payload, retold, rng, too_big, translated, transport,
-    tunnelled, whole)
+    ethernet, from_backend, from_client, hop_less, network, opaque, payload, rng, too_big, translated, transport,
+    tunnelled, twice, whole)
 from scapy.layers.inet import (
     IP, TCP, UDP, IPOption_LSRR, IPOption_NOP, IPOption_RR, IPOption_Timestamp)
 from scapy.layers.inet6 import IPv6, IPv6ExtHdrFragment
@@ -204,10 +204,12 @@ def clamps():
 def about_flow(way, family, kind, proto, size=200, cut=None, name="", n_vlans=0, pad=0, port=None, refused=None,
                ttl=57, **quoted):
     """An error about what a DIP has sent goes to that DIP."""
-    quote = from_backend(family, proto, size, **quoted)[:cut]
-    told = None
-    if way[0] == "nat" and not refused:
-        told = error(family, kind, retold(family, quote, port or 0), ttl, DIP[family])
+    told, own = None, {}
+    if way[0] == "nat" and not refused:  # as the DIP has sent it
+        own = {"src": DIP[family], "port": port}
+    quote, retold = twice(lambda **as_sent: from_backend(family, proto, size, cut=cut, **quoted, **as_sent))(**own)
+    if own:
+        told = error(family, kind, retold, ttl, DIP[family])
     forward(way, error(family, kind, quote, ttl), "error-%s-%s%s" % (kind, proto, name), n_vlans, pad, port=port,
             refused=refused, told=told)
 
@@ -230,8 +232,8 @@ def errors(way):
         about_flow(way, family, kind, "tcp", ttl=1, name="-ttl1", refused=None if way[0] == "l2" else "ttl_expired")
     about_flow(way, 4, "frag-needed", "tcp", options=[IPOption_NOP()] * 4, name="-nops")
     for chain in CHAINS:
-        about_flow(way, 6, "too-big", "tcp", exts=chain, name="-" + "+".join(chain),
-                   refused="untranslatable" if nat else None)
+        if not (nat and "ah" in chain):  # of which a DIP sends none that is translated
+            about_flow(way, 6, "too-big", "tcp", exts=chain, name="-" + "+".join(chain))
     for family in (4, 6):
         kind = list(ERRORS[family])[1]
         quote = from_backend(family, "tcp", 40)
@@ -243,6 +245,31 @@ def errors(way):
     later = bytearray(from_backend(4, "tcp", 40))
     later[7] = 9
     forward(way, error(4, "expired", later), "error-later-fragment", refused="not_l4")
+
+
+def error_back(family, kind, proto, size=200, name="", port=0, n_vlans=0, pad=0, router=False, **quoted):
+    """An error from the DIP, or a router on its side, about what a client has sent: as if the VIP had said so."""
+    quote, retold = twice(lambda dst, port: from_client(family, proto, size, dst, port, **quoted))(
+        DIP[family], 8080 if port else 0, dst=VIP[family], port=port)
+    src = ROUTER[family] if router else DIP[family]
+    came = error(family, kind, quote, dst=CLIENT[family], src=src)
+    left = error(family, kind, retold, dst=CLIENT[family], src=src if router else VIP[family])
+    head, trailer = ethernet(n_vlans, LB_MAC, CLIENT_MAC), b"\xee" * pad
+    add("nat-back-v%d-error-%s-%s%s%s" % (family, kind, proto, "-router" if router else "", name), "nat-back",
+        bytes(head / came) + trailer, bytes(head / left) + trailer, VIP[family], port)
+
+
+def errors_back():
+    for family in (4, 6):
+        for n, kind in enumerate(ERRORS[family]):
+            for proto in ("tcp", "udp"):
+                error_back(family, kind, proto, port=80, n_vlans=n % 3, pad=n % 2 * 5)
+                error_back(family, kind, proto, size=31, router=True, n_vlans=n % 2)
+                for cut in (4, 8):
+                    error_back(family, kind, proto, port=443, name="-%d" % cut, cut=IP_LEN[family] + cut)
+        error_back(family, list(ERRORS[family])[1], "tcp", size=0, name="-syn", port=443)
+    for chain in CHAINS[:4]:
+        error_back(6, "too-big", "udp", name="-" + "+".join(chain), port=53, exts=chain)
 
 
 def answered(name, family, request, n_vlans=0, pad=0, refused=None, src_mac=CLIENT_MAC):
@@ -434,6 +461,7 @@ def main():
     echoes()
     too_bigs()
     clamps()
+    errors_back()
     write(sys.argv[1] if len(sys.argv) > 1 else os.path.dirname(os.path.abspath(__file__)))
 
 

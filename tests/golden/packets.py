@@ -127,13 +127,32 @@ ERRORS = {
 }
 
 
-def from_backend(family, proto, size, options=(), exts=()):
-    """What a DIP has sent to the client in the VIP's name, and an error quotes."""
+def from_backend(family, proto, size, options=(), exts=(), src=None, port=0, cut=None):
+    """What a DIP has sent to the client, in the VIP's name unless src is the DIP's own, and an error quotes."""
     ip = network(family, options=options, exts=exts, ttl=3)
-    ip.src, ip.dst = VIP[family], CLIENT[family]
+    ip.src, ip.dst = src or VIP[family], CLIENT[family]
     l4 = transport(proto, size)
-    l4.sport, l4.dport = l4.dport, l4.sport
-    return bytes(whole(ip / l4))
+    l4.sport, l4.dport = port or l4.dport, l4.sport
+    return bytes(whole(ip / l4))[:cut]
+
+
+def from_client(family, proto, size, dst, port=0, exts=(), cut=None):
+    """What a client has sent, and an error from the DIP's side quotes."""
+    ip = network(family, exts=exts, ttl=3)
+    ip.dst = dst
+    l4 = transport(proto, size)
+    l4.dport = port or l4.dport
+    return bytes(whole(ip / l4))[:cut]
+
+
+def twice(make):
+    """Makes two of something that differ in what is named, and in nothing that is random."""
+    def made(*args, **other):
+        state = rng.getstate()
+        first = make(*args)
+        rng.setstate(state)
+        return first, make(**other) if other else first
+    return made
 
 
 def opaque(packet):
@@ -143,22 +162,12 @@ def opaque(packet):
     return type(packet)(made[:n]) / Raw(made[n:])
 
 
-def error(family, kind, quote, ttl=57, dst=None):
-    ip = network(family, ttl=ttl, src=ROUTER[family])
+def error(family, kind, quote, ttl=57, dst=None, src=None):
+    ip = network(family, ttl=ttl, src=src or ROUTER[family])
     ip.dst = dst or VIP[family]
     if family == 4:  # so that two of the same error are the same
         ip.id = 1
     return opaque(ip / ERRORS[family][kind] / Raw(quote))
-
-
-def retold(family, quote, port):
-    """A quote of what the DIP has sent, in its own name. Nobody updates the quoted TCP or UDP checksum."""
-    n = 40 if family == 6 else (quote[0] & 15) * 4
-    ip = IPv6(quote[:40]) if family == 6 else IP(quote[:n])
-    ip.src = DIP[family]
-    if family == 4:
-        del ip.chksum
-    return bytes(ip) + (port.to_bytes(2, "big") if port else quote[n:n + 2]) + quote[n + 2:]
 
 
 def echo(family, size, tos=0, src=None, options=()):

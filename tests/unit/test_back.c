@@ -8,6 +8,7 @@
 #include "io/steer_map.h"
 #include "tests/unit/forwarding.h"
 #include "tests/unit/frames.h"
+#include "tests/unit/icmp_frames.h"
 #include "tests/unit/prng.h"
 
 #define N_WAYS 200
@@ -212,6 +213,69 @@ START_TEST(test_answers)
 }
 END_TEST
 
+/* What a DIP says about a packet that the client has sent to this port of it. */
+static struct icmp_spec error_about(bool v6, uint16_t dport)
+{
+	struct frames_spec s = answer(v6, 0), quoted = s;
+
+	quoted.src = s.dst;
+	quoted.dst = s.src;
+	quoted.sport = s.dport;
+	quoted.dport = dport;
+	return (struct icmp_spec){.outer = s, .quoted = quoted, .type = v6 ? 1 : 3, .code = 3};
+}
+
+static void inject_error(const struct icmp_spec *s, unsigned iface)
+{
+	uint32_t len = icmp_frames_build(buf, s);
+
+	mark(buf, EGRESS);
+	ck_assert_int_eq(port_mem_inject(fw.port, 0, iface, buf, len), 0);
+	ck_assert_uint_eq(worker_round(fw.worker), 1);
+}
+
+START_TEST(test_errors)
+{
+	set_up();
+	for (unsigned k = 0; k < 12; k++) {
+		bool v6 = k & 1, by_router = k & 2;
+		struct icmp_spec s = error_about(v6, 8080);
+		struct ip_addr vip = frames_ip(v6 ? VIP6 : VIP);
+
+		s.outer.n_vlans = k / 4;
+		if (by_router)
+			s.outer.src = frames_ip(v6 ? "2001:db8:d::99" : "10.9.0.99");
+		inject_error(&s, DIP_IFACE);
+		s.quoted.dst = vip;
+		s.quoted.dport = 80;
+		s.outer.ttl = 63;
+		if (!by_router)
+			s.outer.src = vip;
+		uint32_t len = icmp_frames_build(want, &s);
+		ck_assert_uint_eq(port_mem_take(fw.port, EGRESS, buf, sizeof(buf)), len);
+		ck_assert_mem_eq(buf, want, len);
+		ck_assert_uint_eq(counter_read(&fw.worker->counters->back[8080].packets), k + 1);
+	}
+	tear_down();
+}
+END_TEST
+
+/* About a port that is no VIP's, and by another interface than the DIP's. */
+START_TEST(test_errors_dropped)
+{
+	struct icmp_spec s = error_about(false, 8081);
+
+	set_up();
+	inject_error(&s, DIP_IFACE);
+	ck_assert_uint_eq(counter_read(&fw.worker->counters->drops[DROP_back_unknown]), 1);
+	s = error_about(true, 8080);
+	inject_error(&s, DIP_IFACE - 1);
+	ck_assert_uint_eq(counter_read(&fw.worker->counters->drops[DROP_back_spoofed]), 1);
+	ck_assert_uint_eq(forwarding_sent(fw.worker), 0);
+	tear_down();
+}
+END_TEST
+
 static const struct {
 	const char *what;
 	unsigned code;
@@ -325,6 +389,8 @@ int main(void)
 	tcase_set_timeout(tc, 60);
 	tcase_add_test(tc, test_table_against_a_list);
 	tcase_add_test(tc, test_answers);
+	tcase_add_test(tc, test_errors);
+	tcase_add_test(tc, test_errors_dropped);
 	tcase_add_loop_test(tc, test_drops, 0, ARRAY_LEN(drops));
 	tcase_add_test(tc, test_spoofed_and_unmarked);
 	tcase_add_test(tc, test_forth);

@@ -8,6 +8,7 @@
 #include "packet/checksum.h"
 #include "packet/nat.h"
 #include "tests/unit/frames.h"
+#include "tests/unit/icmp_frames.h"
 #include "tests/unit/prng.h"
 
 static const uint8_t egress_mac[6] = {2, 0, 0, 0, 1, 0}, next_hop_mac[6] = {2, 0, 0, 0, 1, 0x99};
@@ -199,78 +200,120 @@ START_TEST(test_partial)
 }
 END_TEST
 
-/* The sum of an ICMP message of len bytes with what its checksum covers besides. */
-static uint16_t icmp_sum(const uint8_t *ip, bool v6, uint32_t len)
+/* A random error about a flow's packet, with its parse. */
+static uint32_t build_error(uint64_t *state, struct icmp_spec *s, struct packet *p)
 {
-	uint8_t pseudo[40] = {0};
-
-	if (!v6)
-		return frames_sum16(ip + 20, len, 0);
-	memcpy(pseudo, ip + 8, 32);
-	pseudo[35] = (uint8_t)len;
-	pseudo[39] = IPPROTO_ICMPV6;
-	return frames_sum16(ip + 40, len, frames_sum16(pseudo, sizeof(pseudo), 0));
+	for (;;) {
+		icmp_frames_random(state, s);
+		if (!is_translatable(&s->quoted))
+			continue; /* it would not have been sent */
+		if (s->quoted.proto == IPPROTO_UDP && frames_random(state) % 4 == 0)
+			s->quoted.sum = FRAMES_SUM_ZERO;
+		s->quoted_len &= ~1u; /* half a checksum stays as it is */
+		s->outer.ttl = (uint8_t)(2 + frames_random(state) % 250);
+		if (frames_random(state) % 2) /* by the one that the packet was sent to */
+			s->outer.src = s->quoted.dst;
+		uint32_t len = icmp_frames_build(data, s);
+		memcpy(before, data, len);
+		if (parse_packet(data, len, p) == PARSE_OK && p->kind == PACKET_ICMP_ERROR)
+			return len;
+	}
 }
 
-/* A router's error about a packet: s is the error's, quote the beginning of the other. */
-static uint32_t build_error(const struct frames_spec *s, const uint8_t *quote, uint32_t quoted)
-{
-	bool v6 = !ip_addr_is_v4(&s->dst);
-	uint32_t len = frames_build(data, s);
-	uint8_t *icmp = data + 14 + (v6 ? 40 : 20);
-
-	memset(icmp, 0, 8);
-	icmp[0] = v6 ? 2 : 3; /* too big; unreachable, fragmentation needed */
-	icmp[1] = v6 ? 0 : 4;
-	icmp[7] = 0x40;
-	memcpy(icmp + 8, quote, quoted);
-	uint16_t sum = (uint16_t)~icmp_sum(data + 14, v6, 8 + quoted);
-	icmp[2] = (uint8_t)(sum >> 8);
-	icmp[3] = (uint8_t)sum;
-	memcpy(before, data, len);
-	return len;
-}
-
-START_TEST(test_icmp_error)
+/* To the DIP, about what it has sent; of it: address and port that it has sent it from. */
+START_TEST(test_error_to_the_dip)
 {
 	uint64_t state = frames_seed();
 
-	for (unsigned i = 0; i < REPEATS(5000); i++) {
-		bool v6 = i & 1, udp = i & 2;
-		uint32_t header = v6 ? 40 : 20, quoted = header + 8 + (uint32_t)(i % 3) * 4;
-		struct frames_spec of = {.src = random_address(&state, v6), /* the VIP */
-					 .dst = random_address(&state, v6), /* the client */
-					 .sport = 80,
-					 .dport = (uint16_t)frames_random(&state),
-					 .proto = udp ? IPPROTO_UDP : IPPROTO_TCP,
-					 .payload_len = 64,
-					 .ttl = 17};
-		struct frames_spec s = {.src = random_address(&state, v6),
-					.dst = of.src,
-					.proto = v6 ? IPPROTO_ICMPV6 : IPPROTO_ICMP,
-					.payload_len = 8 + quoted};
-		struct ip_addr dip = random_address(&state, v6);
-		uint8_t inner[256];
+	for (unsigned i = 0; i < REPEATS(10000); i++) {
+		struct icmp_spec s;
 		struct packet p;
+		uint32_t len = build_error(&state, &s, &p);
+		struct ip_addr dip = random_address(&state, p.is_v6);
+		uint16_t port = frames_random(&state) % 4 ? (uint16_t)frames_random(&state) : 0;
+		struct rewrite_to to = to_dip(&dip, port);
 
-		frames_build(inner, &of);
-		uint32_t len = build_error(&s, inner + 14, quoted);
-		expect(parse_packet(data, len, &p) == PARSE_OK && p.kind == PACKET_ICMP_ERROR);
-		struct rewrite_to to = to_dip(&dip, 8080);
 		expect(rewrite_nat(data, &p, &to) == REWRITE_OK);
-		/* the quote is what the DIP has sent, but for its transport checksum */
-		of.src = dip;
-		of.sport = 8080;
-		frames_build(inner, &of);
-		uint8_t *quote = data + 14 + header + 8;
-		expect(memcmp(quote, inner + 14, header + 4) == 0);
-		expect(memcmp(quote + header + 4, before + 14 + header + 8 + header + 4,
-			      quoted - header - 4) == 0);
-		/* and all sums are right */
-		expect(icmp_sum(data + 14, v6, 8 + quoted) == 0xffff);
-		expect(v6 || frames_sum16(data + 14, 20, 0) == 0xffff);
-		expect(memcmp(data + 14 + (v6 ? 24 : 16), &dip.b[v6 ? 0 : 12], v6 ? 16 : 4) == 0);
-		expect(data[14 + (v6 ? 7 : 8)] == 63);
+		s.outer.dst = s.quoted.src = dip;
+		s.quoted.sport = port ? port : s.quoted.sport;
+		s.outer.ttl--;
+		memcpy(s.outer.dst_mac, next_hop_mac, 6);
+		memcpy(s.outer.src_mac, egress_mac, 6);
+		expect(icmp_frames_build(want, &s) == len);
+		expect(memcmp(data, want, len) == 0);
+	}
+}
+END_TEST
+
+/* Back to the client, about what it has sent, by the DIP or a router on the DIP's side. */
+START_TEST(test_error_from_the_dip)
+{
+	uint64_t state = frames_seed();
+	unsigned n_routers = 0;
+
+	for (unsigned i = 0; i < REPEATS(10000); i++) {
+		struct icmp_spec s;
+		struct packet p;
+		uint32_t len = build_error(&state, &s, &p);
+		struct ip_addr vip = random_address(&state, p.is_v6);
+		uint16_t port = frames_random(&state) % 4 ? (uint16_t)frames_random(&state) : 0;
+		bool own = ip_addr_equal(&s.outer.src, &s.quoted.dst);
+
+		n_routers += !own;
+		expect(nat_fits(&p, &vip));
+		expect(ip_addr_equal(&p.src, &s.quoted.dst) && p.sport_be == htons(s.quoted.dport));
+		nat_set_source(data, &p, &vip, htons(port));
+		s.quoted.dst = vip;
+		s.quoted.dport = port ? port : s.quoted.dport;
+		if (own)
+			s.outer.src = vip;
+		expect(icmp_frames_build(want, &s) == len);
+		expect(memcmp(data, want, len) == 0);
+		expect(ip_addr_equal(&p.src, &vip) && p.sport_be == htons(s.quoted.dport));
+		/* and to and fro it is the same again */
+		struct ip_addr dip = random_address(&state, p.is_v6);
+		expect(parse_packet(data, len, &p) == PARSE_OK);
+		nat_set_destination(data, &p, &dip, htons(7));
+		expect(ip_addr_equal(&p.dst, &dip) && p.dport_be == htons(7));
+	}
+	ck_assert_uint_gt(n_routers, REPEATS(10000) / 4);
+}
+END_TEST
+
+/* As short as an error may be: what is not there is not written to. */
+START_TEST(test_short_quotes)
+{
+	for (unsigned k = 0; k < 4; k++) {
+		bool v6 = k & 1, udp = k & 2;
+		struct icmp_spec s = {
+			.quoted = {.src = frames_ip(v6 ? "2001:db8::7" : "192.0.2.7"),
+				   .dst = frames_ip(v6 ? "2001:db8:d::1" : "10.9.0.1"),
+				   .sport = 40000,
+				   .dport = 8080,
+				   .proto = udp ? IPPROTO_UDP : IPPROTO_TCP,
+				   .payload_len = 9},
+			.type = v6 ? 1 : 3,
+			.code = 3};
+		struct ip_addr vip = frames_ip(v6 ? "2001:db8::100" : "198.51.100.1");
+		uint32_t header = v6 ? 40 : 20;
+
+		s.outer.src = s.quoted.dst;
+		s.outer.dst = s.quoted.src;
+		for (uint32_t n = header + 4; n < header + 30; n++) {
+			struct icmp_spec t = s;
+			struct packet p;
+
+			if (n == header + (udp ? 7 : 17))
+				continue; /* half a checksum stays as it is */
+			t.quoted_len = n;
+			uint32_t len = icmp_frames_build(data, &t);
+			ck_assert_int_eq(parse_packet(data, len, &p), PARSE_OK);
+			nat_set_source(data, &p, &vip, htons(80));
+			t.outer.src = t.quoted.dst = vip;
+			t.quoted.dport = 80;
+			ck_assert_uint_eq(icmp_frames_build(want, &t), len);
+			ck_assert_mem_eq(data, want, len);
+		}
 	}
 }
 END_TEST
@@ -319,7 +362,9 @@ int main(void)
 	tcase_add_test(tc, test_every_checksum);
 	tcase_add_test(tc, test_wrong_stays_wrong);
 	tcase_add_test(tc, test_partial);
-	tcase_add_test(tc, test_icmp_error);
+	tcase_add_test(tc, test_error_to_the_dip);
+	tcase_add_test(tc, test_error_from_the_dip);
+	tcase_add_test(tc, test_short_quotes);
 	tcase_add_test(tc, test_refused);
 	suite_add_tcase(s, tc);
 	SRunner *sr = srunner_create(s);

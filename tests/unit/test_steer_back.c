@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #include "frames.h"
+#include "icmp_frames.h"
 #include "io/steer.h"
 #include "netns.h"
 
@@ -109,9 +110,21 @@ static struct frames_spec answer(const char *src, const char *dst)
 	return s;
 }
 
-static uint32_t run(const struct frames_spec *s)
+/* What a DIP says about a packet that the client has sent to it. */
+static struct icmp_spec error_about(const char *dip, const char *client)
 {
-	uint32_t len = frames_build(in, s);
+	struct frames_spec s = answer(dip, client), quoted = s;
+	bool v6 = strchr(dip, ':') != NULL;
+
+	quoted.src = s.dst;
+	quoted.dst = s.src;
+	quoted.sport = s.dport;
+	quoted.dport = s.sport;
+	return (struct icmp_spec){.outer = s, .quoted = quoted, .type = v6 ? 1 : 3, .code = 3};
+}
+
+static uint32_t run_frame(uint32_t len)
+{
 	struct xdp_md ctx = {.data_end = len, .ingress_ifindex = (__u32)ifindexes[DIP_SIDE]};
 	LIBBPF_OPTS(bpf_test_run_opts, o, .data_in = in, .data_size_in = len, .data_out = out,
 		    .data_size_out = sizeof(out), .ctx_in = &ctx, .ctx_size_in = sizeof(ctx),
@@ -127,17 +140,21 @@ static uint32_t run(const struct frames_spec *s)
 	return o.retval;
 }
 
+static uint32_t run(const struct frames_spec *s)
+{
+	return run_frame(frames_build(in, s));
+}
+
 static void check_passed(const struct frames_spec *s)
 {
 	ck_assert_uint_eq(run(s), XDP_PASS);
 }
 
-/* Taken, with this code; the MAC addresses are the client's, or as they were. */
-static void check_taken(const struct frames_spec *s, unsigned code)
+/* in has become out, with this code; the MAC addresses are the client's, or as they were. */
+static void check_mark(unsigned code)
 {
 	uint16_t was_type, mark;
 
-	ck_assert_uint_eq(run(s), XDP_DROP);
 	memcpy(&was_type, in + 12, 2);
 	memcpy(&mark, out + 12, 2);
 	unsigned kind = was_type == htons(0x8100)   ? STEER_BACK_CTAG
@@ -147,6 +164,23 @@ static void check_taken(const struct frames_spec *s, unsigned code)
 	ck_assert_uint_eq(ntohs(mark), STEER_BACK_TYPE | kind << STEER_BACK_KIND_SHIFT | code);
 	ck_assert_mem_eq(out, code == CLIENT_SIDE ? client_mac : in, 6);
 	ck_assert_mem_eq(out + 6, code == CLIENT_SIDE ? macs[CLIENT_SIDE] : in + 6, 6);
+}
+
+static void check_taken(const struct frames_spec *s, unsigned code)
+{
+	ck_assert_uint_eq(run(s), XDP_DROP);
+	check_mark(code);
+}
+
+static void check_error_taken(const struct icmp_spec *s)
+{
+	ck_assert_uint_eq(run_frame(icmp_frames_build(in, s)), XDP_DROP);
+	check_mark(CLIENT_SIDE);
+}
+
+static void check_error_passed(const struct icmp_spec *s)
+{
+	ck_assert_uint_eq(run_frame(icmp_frames_build(in, s)), XDP_PASS);
 }
 
 START_TEST(test_taken)
@@ -172,6 +206,83 @@ START_TEST(test_taken)
 		s.sport = (uint16_t)port;
 		check_taken(&s, CLIENT_SIDE);
 	}
+}
+END_TEST
+
+/* By the DIP itself or by a router, however little they quote. */
+START_TEST(test_errors_taken)
+{
+	static const uint8_t types[2][4] = {{3, 11, 12, 3}, {1, 2, 3, 4}};
+
+	for (unsigned k = 0; k < 48; k++) {
+		bool v6 = k & 1;
+		struct icmp_spec s = error_about(v6 ? DIP6 : DIP, v6 ? CLIENT6 : CLIENT);
+
+		s.type = types[v6][k >> 1 & 3];
+		s.outer.n_vlans = k / 16;
+		s.quoted_len = k & 8 ? (v6 ? 44 : 24) : 0;
+		check_error_taken(&s);
+		s.outer.src = frames_ip(v6 ? "2001:db8:9::99" : "10.9.0.99");
+		check_error_taken(&s);
+	}
+	struct icmp_spec s = error_about(DIP, CLIENT);
+	s.quoted.v4_options_len = 8;
+	s.outer.v4_options_len = 4;
+	s.quoted.v4_frag = 0x2000; /* the first of several */
+	check_error_taken(&s);
+	s = error_about(DIP6, CLIENT6);
+	s.quoted.n_exts = 3;
+	s.quoted.exts[0] = IPPROTO_HOPOPTS;
+	s.quoted.exts[1] = IPPROTO_FRAGMENT;
+	s.quoted.exts[2] = IPPROTO_DSTOPTS;
+	check_error_taken(&s);
+	s.outer.n_exts = 1;
+	s.outer.exts[0] = IPPROTO_DSTOPTS;
+	check_error_taken(&s);
+}
+END_TEST
+
+START_TEST(test_errors_passed)
+{
+	for (int v6 = 0; v6 < 2; v6++) {
+		const char *dip = v6 ? DIP6 : DIP, *client = v6 ? CLIENT6 : CLIENT;
+		struct icmp_spec s = error_about(dip, client);
+
+		s.quoted.dport++; /* no VIP's */
+		check_error_passed(&s);
+		s = error_about(dip, client);
+		s.quoted.proto = v6 ? IPPROTO_TCP : IPPROTO_UDP;
+		check_error_passed(&s);
+		s = error_about(dip, client); /* to another than has sent the packet */
+		s.outer.dst = frames_ip(v6 ? "2001:db8:1::8" : "10.1.0.8");
+		check_error_passed(&s);
+		s = error_about(dip, client);
+		s.type = v6 ? 129 : 0; /* an echo reply */
+		check_error_passed(&s);
+		s = error_about(dip, client);
+		s.quoted_len = v6 ? 43 : 23;
+		check_error_passed(&s);
+		s = error_about(dip, client);
+		s.no_quote = true;
+		s.quoted_len = 60;
+		check_error_passed(&s);
+		s = error_about(dip, client);
+		s.outer.ttl = 1;
+		check_error_passed(&s);
+		s = error_about(dip, v6 ? "2001:db8:9::1" : "10.9.0.1"); /* about a health check */
+		check_error_passed(&s);
+	}
+	struct icmp_spec s = error_about(DIP, CLIENT);
+	s.quoted.v4_frag = 100;
+	check_error_passed(&s);
+	s = error_about(DIP, CLIENT);
+	s.outer.v4_frag = 0x2000;
+	check_error_passed(&s);
+	s = error_about(DIP6, CLIENT6);
+	s.quoted.n_exts = 1;
+	s.quoted.exts[0] = IPPROTO_FRAGMENT;
+	s.quoted.v6_frag = 800;
+	check_error_passed(&s);
 }
 END_TEST
 
@@ -281,10 +392,15 @@ END_TEST
 START_TEST(test_route_of_the_vip)
 {
 	struct frames_spec s = answer(DIP, "203.0.113.7");
+	struct icmp_spec e = error_about(DIP, "203.0.113.7");
 
 	sh("ip route add 203.0.113.0/24 via " CLIENT " table 7 &&"
 	   " ip rule add from " VIP " lookup 7");
 	check_taken(&s, CLIENT_SIDE);
+	check_error_taken(&e);
+	e.outer.src = frames_ip("10.9.0.99"); /* a router's own stays */
+	ck_assert_uint_eq(run_frame(icmp_frames_build(in, &e)), XDP_DROP);
+	check_mark(STEER_BACK_NO_NEIGHBOR);
 }
 END_TEST
 
@@ -315,6 +431,8 @@ int main(void)
 	tcase_set_timeout(tc, 60);
 	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_add_test(tc, test_taken);
+	tcase_add_test(tc, test_errors_taken);
+	tcase_add_test(tc, test_errors_passed);
 	tcase_add_test(tc, test_passed);
 	tcase_add_test(tc, test_too_big_and_elsewhere);
 	tcase_add_test(tc, test_next_hops);
