@@ -97,17 +97,6 @@ def test_no_such_port(lab):
         assert lab.api.call("DELETE", f"/v1/vips/{vip}-closed?force=true").status == 200
 
 
-def test_path_mtu(lab):
-    """What the router far away says to the VIP reaches the one backend that can do something about it."""
-    def path_mtu(b, v6):
-        words = lab.run(b, "ip", "-6" if v6 else "-4", "route", "get", FAR6 if v6 else FAR4).split()
-        return int(words[words.index("mtu") + 1]) if "mtu" in words else 1500
-    for address, v6 in VIPS.values():
-        assert {path_mtu(b, v6) for b in lab.backends} == {1500}
-        home = download(lab, address, 80)
-        assert {b for b in lab.backends if path_mtu(b, v6) == 1280} == {home}
-
-
 def test_counters(lab):
     """What came back is counted with the DIP it came from."""
     for vip in VIPS:
@@ -117,6 +106,17 @@ def test_counters(lab):
         seen = lab.api.get(f"/v1/vips/{vip}")
         assert seen["return_packets"] == sum(d["return_packets"] for d in dips.values()), seen
     assert lab.dips("four")["b2"]["return_packets"] > lab.dips("four")["b1"]["return_packets"]
+
+
+def test_path_mtu(lab):
+    """What the router far away says to the VIP reaches the one backend that can do something about it."""
+    def path_mtu(b, v6):
+        words = lab.run(b, "ip", "-6" if v6 else "-4", "route", "get", FAR6 if v6 else FAR4).split()
+        return int(words[words.index("mtu") + 1]) if "mtu" in words else 1500
+    for address, v6 in VIPS.values():
+        assert {path_mtu(b, v6) for b in lab.backends} == {1500}
+        home = download(lab, address, 80)
+        assert {b for b in lab.backends if path_mtu(b, v6) == 1280} == {home}
 
 
 def test_connections_stay(lab):
@@ -199,7 +199,7 @@ def test_kernel_never_answered(lab):
 
 if __name__ == "__main__":
     lib.main("nat", [
-        test_tcp, test_udp, test_no_such_port, test_path_mtu, test_counters, test_connections_stay, test_upload, test_whose_end,
+        test_tcp, test_udp, test_no_such_port, test_counters, test_path_mtu, test_connections_stay, test_upload, test_whose_end,
         test_restart, test_host_asks_backends, test_forwarding_is_looked_at,
         test_kernel_never_answered,
     ], setup)
