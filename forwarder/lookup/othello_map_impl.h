@@ -1,5 +1,5 @@
 /* What the two files of OthelloMap (othello_map.c: one key at a time; othello_map_build.c: all at
- * once) share. Nobody else includes it. */
+ * once) share. Nobody else of the product includes it. */
 #pragma once
 
 #include "lookup/othello_graph.h"

@@ -15,8 +15,8 @@ static struct dcode_dip dips[N_VIPS][N_DIPS];
 static struct pool pools[N_VIPS];
 static uint16_t opened[N_FLOWS];
 
-/* A keeper for so many flows, and the pools' DIPs as they are at first. */
-static void *start(const struct keeper *keeper, uint32_t n_flows, unsigned n_threads)
+static void *start_with(const struct keeper *keeper, uint32_t n_flows, unsigned n_threads,
+			unsigned n_spare)
 {
 	for (unsigned v = 0; v < N_VIPS; v++) {
 		for (unsigned d = 0; d < N_DIPS; d++)
@@ -24,7 +24,7 @@ static void *start(const struct keeper *keeper, uint32_t n_flows, unsigned n_thr
 							.weight = 2,
 							.index = (uint16_t)(d + 1),
 							.up = true};
-		pools[v] = (struct pool){.dips = dips[v], .n = N_DIPS - 1, .n_spare = 1};
+		pools[v] = (struct pool){.dips = dips[v], .n = N_DIPS - 1, .n_spare = n_spare};
 	}
 	struct keeper_config c = {.n_vips = N_VIPS,
 				  .n_threads = n_threads,
@@ -33,6 +33,12 @@ static void *start(const struct keeper *keeper, uint32_t n_flows, unsigned n_thr
 				  .pools = pools,
 				  .witness = true};
 	return keeper->create(&c);
+}
+
+/* A keeper for so many flows; the last DIP of each pool is a spare one. */
+static void *start(const struct keeper *keeper, uint32_t n_flows, unsigned n_threads)
+{
+	return start_with(keeper, n_flows, n_threads, 1);
 }
 
 static void spare_comes(const struct keeper *keeper, void *k)
@@ -230,6 +236,29 @@ START_TEST(concury_keeps_all_that_it_knows)
 }
 END_TEST
 
+START_TEST(paper_loses_what_was_not_reported)
+{
+	const struct keeper *keeper = &keeper_paper;
+	void *k = start(keeper, N_FLOWS, 1);
+	uint16_t unknown[512], now[512];
+	unsigned moved = 0;
+
+	open_all(keeper, k);
+	drain_one(keeper, k);
+	spare_comes(keeper, k);
+	ck_assert_uint_eq(broken(keeper, k, 0), 0);
+	look_up(keeper, k, 0, N_FLOWS, 512, unknown);
+	for (unsigned v = 0; v < N_VIPS; v++) /* nothing is different, but the arrays are new */
+		keeper->change(k, v, &pools[v]);
+	ck_assert_uint_eq(broken(keeper, k, 0), 0);
+	look_up(keeper, k, 0, N_FLOWS, 512, now);
+	for (unsigned i = 0; i < 512; i++)
+		moved += now[i] != unknown[i];
+	ck_assert_uint_gt(moved, 512 / 2);
+	keeper->destroy(k);
+}
+END_TEST
+
 START_TEST(maglev_forgets_at_capacity)
 {
 	const struct keeper *keeper = &keeper_maglev;
@@ -261,6 +290,62 @@ START_TEST(maglev_knows_nothing_on_another_thread)
 }
 END_TEST
 
+/* Flows that were never opened hit words of others, and go by their versions; a first packet is
+ * parted from those. */
+START_TEST(silkroad_hits_falsely_by_digests)
+{
+	const struct keeper *keeper = &keeper_silkroad;
+	void *k = start(keeper, N_FLOWS, 1);
+	static uint16_t dip[64 * N_FLOWS];
+	uint64_t hits;
+
+	open_all(keeper, k);
+	ck_assert_uint_eq(broken(keeper, k, 0), 0);
+	look_up(keeper, k, 0, N_FLOWS, 64 * N_FLOWS, dip);
+	hits = keeper->false_hits(k);
+	ck_assert_uint_gt(hits, 8); /* some five of eight words are used: 20 */
+	ck_assert_uint_lt(hits, 40);
+	for (uint32_t i = 0; i < 64 * N_FLOWS; i++) {
+		hits = keeper->false_hits(k);
+		look_up_one(keeper, k, N_FLOWS + i);
+		if (keeper->false_hits(k) == hits)
+			continue;
+		open_flow(keeper, k, N_FLOWS + i);
+		keeper->work(k);
+		hits = keeper->false_hits(k);
+		look_up_one(keeper, k, N_FLOWS + i);
+		ck_assert_uint_eq(keeper->false_hits(k), hits);
+	}
+	ck_assert_uint_eq(broken(keeper, k, 0), 0);
+	keeper->destroy(k);
+}
+END_TEST
+
+START_TEST(silkroad_runs_out_of_versions)
+{
+	const struct keeper *keeper = &keeper_silkroad;
+	void *k = start(keeper, 8 * N_FLOWS, 1);
+
+	for (uint32_t i = 0; i < N_FLOWS; i++) {
+		if (i && i % 64 == 0) { /* a flow in four is of this VIP: 16 hold each version */
+			dips[0][0].weight++;
+			keeper->change(k, 0, &pools[0]);
+		}
+		opened[i] = open_flow(keeper, k, i);
+		keeper->work(k);
+		if (i == 62 * 64 - 1)
+			for (uint32_t j = 0; j <= i; j++)
+				ck_assert_uint_eq(look_up_one(keeper, k, j), opened[j]);
+	}
+	for (unsigned i = 0; i < 4; i++) {
+		dips[0][0].weight++;
+		keeper->change(k, 0, &pools[0]);
+	}
+	ck_assert_uint_gt(broken(keeper, k, 0), 0);
+	keeper->destroy(k);
+}
+END_TEST
+
 START_TEST(conntrack_loses_live_flows_in_a_flood)
 {
 	const struct keeper *keeper = &keeper_conntrack;
@@ -287,6 +372,26 @@ START_TEST(conntrack_loses_live_flows_in_a_flood)
 }
 END_TEST
 
+START_TEST(jet_breaks_flows_of_what_was_not_announced)
+{
+	const struct keeper *keeper = &keeper_jet;
+	void *k = start_with(keeper, 8 * N_FLOWS, 1, 0);
+
+	open_all(keeper, k);
+	spare_comes(keeper, k);
+	ck_assert_uint_gt(broken(keeper, k, 0), N_FLOWS / 16); /* its share: an eighth */
+	ck_assert_uint_lt(broken(keeper, k, 0), N_FLOWS / 4);
+	keeper->destroy(k);
+
+	k = start(keeper, 8 * N_FLOWS, 1);
+	open_all(keeper, k);
+	drain_one(keeper, k); /* all of a DIP's flows, and no other */
+	ck_assert_uint_gt(broken(keeper, k, 0), N_FLOWS / 16);
+	ck_assert_uint_eq(broken(keeper, k, 3), 0);
+	keeper->destroy(k);
+}
+END_TEST
+
 static Suite *suite(void)
 {
 	Suite *s = suite_create("keepers");
@@ -300,9 +405,13 @@ static Suite *suite(void)
 	suite_add_tcase(s, all);
 	tcase_set_timeout(each, 60);
 	tcase_add_test(each, concury_keeps_all_that_it_knows);
+	tcase_add_test(each, paper_loses_what_was_not_reported);
 	tcase_add_test(each, maglev_forgets_at_capacity);
 	tcase_add_test(each, maglev_knows_nothing_on_another_thread);
+	tcase_add_test(each, silkroad_hits_falsely_by_digests);
+	tcase_add_test(each, silkroad_runs_out_of_versions);
 	tcase_add_test(each, conntrack_loses_live_flows_in_a_flood);
+	tcase_add_test(each, jet_breaks_flows_of_what_was_not_announced);
 	suite_add_tcase(s, each);
 	return s;
 }

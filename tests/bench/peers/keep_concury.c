@@ -14,7 +14,6 @@
 #include "control/flows.h"
 #include "control/state_file.h"
 #include "lookup/othello_map.h"
-#include "worker/learn.h"
 
 #define LATE_MAX 4096u /* exact entries */
 
@@ -261,11 +260,7 @@ static void *concury_create(const struct keeper_config *c)
 	k->gate = c->gate;
 	k->slots = peer_alloc(capacity * sizeof(*k->slots));
 	must(flow_table_init(&k->table, k->slots, capacity));
-	k->rings = keeper_alloc(c->n_threads, sizeof(struct learn_ring *));
-	for (unsigned t = 0; t < c->n_threads; t++) {
-		k->rings[t] = peer_alloc(learn_ring_bytes(STATE_OPENING_RECORDS));
-		k->rings[t]->n = STATE_OPENING_RECORDS;
-	}
+	k->rings = reports_new(c->n_threads);
 	k->services = keeper_alloc(c->n_vips, sizeof(*k->services));
 	for (unsigned v = 0; v < c->n_vips; v++)
 		must(flow_set_init(&k->services[v].flows, &k->table, v + 1, KEEPER_DIP_MAX + 1));
@@ -288,9 +283,7 @@ static void concury_destroy(void *keeper)
 		dcode_table_destroy(&s->table);
 	}
 	free(k->services);
-	for (unsigned t = 0; t < k->n_threads; t++)
-		hugemem_free(k->rings[t], learn_ring_bytes(STATE_OPENING_RECORDS));
-	free(k->rings);
+	reports_free(k->rings, k->n_threads);
 	hugemem_free(k->slots, k->table.capacity * sizeof(*k->slots));
 	flow_table_destroy(&k->table);
 	snapshot_free(k->snapshot);

@@ -4,12 +4,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "control/state_file.h"
 #include "tests/bench/peers/maglev.h"
 
 const struct keeper *const keepers[N_KEEPERS] = {
-	&keeper_concury,
-	&keeper_maglev,
-	&keeper_conntrack,
+	&keeper_concury,  &keeper_paper,     &keeper_maglev,
+	&keeper_silkroad, &keeper_conntrack, &keeper_jet,
 };
 
 void keeper_fail(const char *why)
@@ -106,6 +106,27 @@ uint64_t pool_up(const struct pool *pool)
 		up |= (uint64_t)pool->dips[i].up << pool->dips[i].index;
 	}
 	return up;
+}
+
+/* --- reports -------------------------------------------------------------------------------------
+ */
+
+struct learn_ring **reports_new(unsigned n_threads)
+{
+	struct learn_ring **rings = keeper_alloc(n_threads, sizeof(struct learn_ring *));
+
+	for (unsigned t = 0; t < n_threads; t++) {
+		rings[t] = peer_alloc(learn_ring_bytes(STATE_OPENING_RECORDS));
+		rings[t]->n = STATE_OPENING_RECORDS;
+	}
+	return rings;
+}
+
+void reports_free(struct learn_ring **rings, unsigned n_threads)
+{
+	for (unsigned t = 0; t < n_threads; t++)
+		hugemem_free(rings[t], learn_ring_bytes(STATE_OPENING_RECORDS));
+	free(rings);
 }
 
 /* --- rings ---------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@
 
 #include "lookup/snapshot.h"
 #include "tests/bench/peers/peer.h"
+#include "worker/learn.h"
 
 #define KEEPER_DIP_MAX 63u /* the highest DIP index: one bit of a word each */
 
@@ -88,12 +89,20 @@ struct keeper {
 	void (*destroy)(void *k);
 };
 
-extern const struct keeper keeper_concury, keeper_maglev, keeper_conntrack;
+extern const struct keeper keeper_concury, keeper_paper, keeper_maglev, keeper_silkroad,
+	keeper_conntrack, keeper_jet;
 
-#define N_KEEPERS 3u
+#define N_KEEPERS 6u
 
 /** All of them, Concury's first. */
 extern const struct keeper *const keepers[N_KEEPERS];
+
+/* --- reports -------------------------------------------------------------------------------------
+ */
+
+/** A ring a thread, by which data threads tell control of flows. */
+struct learn_ring **reports_new(unsigned n_threads);
+void reports_free(struct learn_ring **rings, unsigned n_threads);
 
 /** Seed of a VIP's hashes. */
 static ALWAYS_INLINE uint64_t keeper_seed(uint64_t seed, unsigned vip)
