@@ -1,10 +1,11 @@
-/* Two per cent of the flows are pinned as flows come to be pinned: two per cent of the Dcodes have
- * moved since the flows opened. `concury_marked` is the same with every Dcode marked as home of
- * pins, the worst that a long history of changes can lead to.
+/* What the marks on Dcodes are worth. Two per cent of the flows of one VIP are pinned as flows come
+ * to be pinned: two per cent of the Dcodes have moved since the flows opened. `concury_marked` is
+ * the same with every Dcode marked as home of pins, the worst that a long history of changes can
+ * lead to: then every lookup reads the Othello.
  *
- * Lookups a second on one core, and the bytes that the packet path holds, against the baselines:
- * the same known flows on the same DIPs in every layout, the same stream of random known flows,
- * repetitions interleaved, medians. $BENCH_LOOKUP_MAX (flows) leaves out the larger cases. */
+ * Lookups a second on one core, and the bytes that the packet path holds: the same known flows on
+ * the same DIPs, the same stream of random known flows, repetitions interleaved, medians.
+ * $BENCH_LOOKUP_MAX (flows) leaves out the larger cases. bench_consistency has the peers. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,11 +14,10 @@
 #include "lookup/othello_map.h"
 #include "lookup/snapshot.h"
 #include "tests/bench/bench.h"
-#include "tests/bench/peers/conntable.h"
-#include "tests/bench/peers/paper.h"
+#include "tests/bench/peers/peer.h"
 #include "worker/learn.h" /* SEEN_ENTRIES */
 
-#define N_DIPS 50u /* 4096 Dcodes, 12 bits */
+#define N_DIPS 50u /* 4096 Dcodes */
 #define MOVED_OF_1000 20u
 #define REPETITIONS 9u
 #define LOOKUPS (4u << 20) /* in each repetition */
@@ -40,9 +40,6 @@ struct world {
 	struct snapshot *snapshot;
 	struct vip_view *vip;
 	struct vip_view *marked; /* the same, every Dcode marked */
-	struct paper paper;
-	struct paper packed;
-	struct conntable conntable;
 };
 
 static void make_flows(struct world *w)
@@ -108,32 +105,11 @@ static void make_concury(struct world *w)
 	hugemem_free(values, w->n * sizeof(*values));
 }
 
-static void make_peers(struct world *w)
-{
-	uint32_t *values = peer_alloc(w->n * sizeof(*values));
-	uint32_t some[N_DIPS + 1]; /* a Dcode of each DIP */
-
-	for (uint32_t c = 0; c < w->table.n; c++)
-		some[w->table.dcodes[c]] = c;
-	conntable_init(&w->conntable, w->n, w->seed);
-	for (uint32_t i = 0; i < w->n; i++) {
-		uint32_t home = flow_home(w->hashes[i], w->table.n);
-		values[i] = w->table.dcodes[home] == w->dips[i] ? home : some[w->dips[i]];
-		conntable_add(&w->conntable, w->hashes[i], w->dips[i]);
-	}
-	paper_build(&w->paper, w->seed, w->n, w->hashes, values, w->table.dcodes, w->table.n);
-	paper_pack(&w->packed, &w->paper);
-	hugemem_free(values, w->n * sizeof(*values));
-}
-
 static void world_free(struct world *w)
 {
 	vip_view_unref(w->vip);
 	vip_view_unref(w->marked);
 	snapshot_free(w->snapshot);
-	paper_destroy(&w->paper);
-	paper_destroy(&w->packed);
-	conntable_destroy(&w->conntable);
 	dcode_table_destroy(&w->table);
 	hugemem_free(w->hashes, w->n * sizeof(*w->hashes));
 	hugemem_free(w->dips, w->n * sizeof(*w->dips));
@@ -178,73 +154,21 @@ static uint64_t run_concury_marked(const struct world *w, uint32_t *flow, uint32
 	return run_view(w, w->marked, flow, rounds);
 }
 
-static ALWAYS_INLINE uint64_t run_peer(const struct world *w, uint32_t *flow, uint32_t rounds,
-				       void (*lookup)(const struct world *w,
-						      const struct flow_key *keys, uint16_t *dips))
-{
-	struct flow_key keys[PEER_BURST];
-	uint16_t dips[PEER_BURST];
-	uint64_t sum = 0;
-	uint32_t f = *flow;
-
-	while (rounds--) {
-		for (unsigned i = 0; i < PEER_BURST; i++) {
-			bench_flow_key(f, &keys[i]);
-			f = bench_next_flow(f, w->n);
-		}
-		lookup(w, keys, dips);
-		for (unsigned i = 0; i < PEER_BURST; i++)
-			sum += dips[i];
-	}
-	*flow = f;
-	return sum;
-}
-
-#define PEER(name, call)                                                                           \
-	static void lookup_##name(const struct world *w, const struct flow_key *keys,              \
-				  uint16_t *dips)                                                  \
-	{                                                                                          \
-		call;                                                                              \
-	}                                                                                          \
-	static uint64_t run_##name(const struct world *w, uint32_t *flow, uint32_t rounds)         \
-	{                                                                                          \
-		return run_peer(w, flow, rounds, lookup_##name);                                   \
-	}
-
-PEER(paper, paper_lookup(&w->paper, keys, dips))
-PEER(paper_prefetch, paper_lookup_prefetch(&w->paper, keys, dips))
-PEER(paper_packed, paper_lookup_packed(&w->packed, keys, dips))
-PEER(conntable, conntable_lookup(&w->conntable, keys, dips))
-
 static const struct layout {
 	const char *name;
 	run_fn *run;
 } layouts[] = {
 	{"concury", run_concury},
 	{"concury_marked", run_concury_marked},
-	{"paper", run_paper},
-	{"paper_prefetch", run_paper_prefetch},
-	{"paper_packed", run_paper_packed},
-	{"conntable", run_conntable},
 };
 
-static double bytes_of(const struct world *w, size_t layout)
+static double bytes_of(const struct world *w)
 {
-	switch (layout) {
-	case 0:
-	case 1:
-		return (double)(vip_view_pin_bytes(w->vip) + vip_view_dcode_bytes(w->vip) +
-				SEEN_ENTRIES * sizeof(struct seen_entry));
-	case 4:
-		return (double)paper_bytes(&w->packed);
-	case 5:
-		return (double)conntable_bytes(&w->conntable);
-	default:
-		return (double)paper_bytes(&w->paper);
-	}
+	return (double)(vip_view_pin_bytes(w->vip) + vip_view_dcode_bytes(w->vip) +
+			SEEN_ENTRIES * sizeof(struct seen_entry));
 }
 
-/* Concury adds no pins for fingerprint accidents here. One flow in 65,536 has one at most, which
+/* There are no pins for fingerprint accidents here. One flow in 65,536 has one at most, which
  * changes the sum by the difference of two DIPs, N_DIPS / sqrt(6) in the root mean square: six
  * times what so many add up to. */
 static uint64_t accidents_max(uint32_t n)
@@ -263,7 +187,7 @@ static void verify(const struct world *w)
 		uint32_t flow = 0;
 		uint64_t sum = layouts[l].run(w, &flow, w->n / PEER_BURST);
 		uint64_t diff = sum > expected ? sum - expected : expected - sum;
-		check(diff <= (l < 2 ? accidents_max(w->n) : 0), layouts[l].name);
+		check(diff <= accidents_max(w->n), layouts[l].name);
 	}
 }
 
@@ -275,7 +199,6 @@ static void measure(const char *name, uint32_t n)
 
 	make_flows(&w);
 	make_concury(&w);
-	make_peers(&w);
 	verify(&w);
 	for (unsigned r = 0; r < REPETITIONS; r++) {
 		for (size_t l = 0; l < ARRAY_LEN(layouts); l++) {
@@ -287,8 +210,7 @@ static void measure(const char *name, uint32_t n)
 	for (size_t l = 0; l < ARRAY_LEN(layouts); l++)
 		bench_result("lookup", name, layouts[l].name, bench_median(rates[l], REPETITIONS),
 			     "Mlookups/s");
-	for (size_t l = 0; l < ARRAY_LEN(layouts); l++)
-		bench_result("lookup_bytes", name, layouts[l].name, bytes_of(&w, l), "bytes");
+	bench_result("lookup_bytes", name, "concury", bytes_of(&w), "bytes");
 	world_free(&w);
 }
 

@@ -16,6 +16,18 @@
 #include "lookup/othello_graph.h"
 #include "lookup/othello_map.h"
 #include "packet/rewrite.h"
+#include "tests/bench/peers/peer.h"
+
+/* The state of every flow, its Dcode, in the 16-bit cells of an Othello, and a table from Dcodes to
+ * DIPs. */
+struct paper {
+	uint64_t seed;	      /* of the flows' hash */
+	struct othello shape; /* seed and sizes; arrays below */
+	uint16_t *a;	      /* hugemem */
+	uint16_t *b;
+	uint16_t *dips; /* by Dcode, hugemem */
+	uint32_t n_dcodes;
+};
 
 struct paper_lb {
 	struct paper_lb_config config;
@@ -35,16 +47,6 @@ static void *must(void *p)
 		abort();
 	}
 	return p;
-}
-
-static uint16_t *cells_a(const struct paper_lb *lb)
-{
-	return (uint16_t *)lb->paper.a;
-}
-
-static uint16_t *cells_b(const struct paper_lb *lb)
-{
-	return (uint16_t *)lb->paper.b;
 }
 
 /* --- the tables
@@ -109,14 +111,12 @@ static void init_arrays(struct paper_lb *lb)
 		p->shape.seed = entropy_u64();
 	while (!write_arrays(&p->shape, c->n_flows, hashes, NULL, NULL));
 	free(hashes);
-	p->bytes_a = p->shape.n_a * sizeof(uint16_t);
-	p->bytes_b = p->shape.n_b * sizeof(uint16_t);
-	p->a = peer_alloc(p->bytes_a);
-	p->b = peer_alloc(p->bytes_b);
+	p->a = peer_alloc(p->shape.n_a * sizeof(*p->a));
+	p->b = peer_alloc(p->shape.n_b * sizeof(*p->b));
 	for (uint32_t i = 0; i < p->shape.n_a; i++)
-		cells_a(lb)[i] = (uint16_t)entropy_u64();
+		p->a[i] = (uint16_t)entropy_u64();
 	for (uint32_t i = 0; i < p->shape.n_b; i++)
-		cells_b(lb)[i] = (uint16_t)entropy_u64();
+		p->b[i] = (uint16_t)entropy_u64();
 }
 
 struct paper_lb *paper_lb_new(const struct paper_lb_config *c, const uint32_t *weights)
@@ -138,7 +138,9 @@ void paper_lb_free(struct paper_lb *lb)
 {
 	if (!lb)
 		return;
-	paper_destroy(&lb->paper);
+	hugemem_free(lb->paper.a, lb->paper.shape.n_a * sizeof(*lb->paper.a));
+	hugemem_free(lb->paper.b, lb->paper.shape.n_b * sizeof(*lb->paper.b));
+	hugemem_free(lb->paper.dips, lb->paper.n_dcodes * sizeof(*lb->paper.dips));
 	dcode_table_destroy(&lb->table);
 	free(lb->hashes);
 	free(lb->dcodes);
@@ -154,7 +156,7 @@ static uint32_t dcode_of(const struct paper_lb *lb, uint64_t hash)
 	uint32_t ia, ib;
 
 	othello_cells(&lb->paper.shape, hash, &ia, &ib);
-	return cells_a(lb)[ia] ^ cells_b(lb)[ib];
+	return lb->paper.a[ia] ^ lb->paper.b[ib];
 }
 
 unsigned paper_lb_lookup(const struct paper_lb *lb, const struct flow_key *key)
@@ -249,8 +251,8 @@ static double edit_arrays(struct paper_lb *lb, const struct dcode_table *t)
 		must(NULL);
 	bool acyclic = write_arrays(shape, lb->n_reported, lb->hashes, delta, &o);
 	assert(acyclic);
-	double a = share_changed(cells_a(lb), o.a, o.n_a);
-	double b = share_changed(cells_b(lb), o.b, o.n_b);
+	double a = share_changed(lb->paper.a, o.a, o.n_a);
+	double b = share_changed(lb->paper.b, o.b, o.n_b);
 	othello_destroy(&o);
 	free(delta);
 	return 1 - (1 - a) * (1 - b);

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "io/port.h"
-#include "tests/bench/peers/paper.h"
+#include "lookup/flow_key.h"
 
 #define PAPER_DIPS_MAX 8
 
