@@ -20,7 +20,7 @@ struct rig {
 	uint32_t n_max;
 };
 
-/** DIPs of equal weight, of which without_spare are in the pool: N_DIPS of them, or one fewer. */
+/** N_DIPS DIPs of equal weight, the last one in the pool or a spare one. */
 struct pool rig_pool(unsigned vip, bool with_spare, struct dcode_dip dips[N_DIPS]);
 
 /** A keeper for n_max flows; none is open. gated: data threads run beside control. */
