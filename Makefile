@@ -8,7 +8,7 @@ RUN_PACKAGES := $(BUILD_PACKAGES) iproute2 ethtool procps util-linux curl jq ngi
 TEST_PACKAGES := check python3 python3-yaml python3-jsonschema wrk iperf3 iputils-ping clang-format \
 	clang-tidy cppcheck libclang-rt-14-dev openssl nftables prometheus spin tcpdump groff-base python3-scapy \
 	chromium fonts-dejavu-core qemu-system-x86 busybox-static cpio xz-utils libngtcp2-dev libngtcp2-crypto-gnutls-dev \
-	debootstrap lintian systemd
+	debootstrap lintian systemd gnuplot-nox
 
 BUILD ?= build
 V ?= 0
@@ -90,7 +90,7 @@ completiondir ?= $(datadir)/bash-completion/completions
 
 .DELETE_ON_ERROR:
 .SECONDARY: # keep the object files of programs
-.PHONY: all help man deps deps-build deps-test unit golden zerocopy-check demo demo-clean check layers asan tsan bench lint format clean \
+.PHONY: all help man deps deps-build deps-test unit golden zerocopy-check demo demo-clean check layers asan tsan bench bench-all bench-readme figures lint format clean \
 	unit-build bench-build sim-build sim soak experiment experiment-build asan-build tsan-build \
 	install uninstall deb debian-root container-check FORCE
 
@@ -361,8 +361,17 @@ asan-build:
 tsan-build: unit-build
 	@$(THREADED) && $(MAKE) --no-print-directory $(TSAN) UNIT="$$threaded" unit-build
 
-bench: bench-build ## Run all benches; prints tables, writes build/bench.json
-	@tests/bench/run.sh
+bench-all: bench-build ## Run all benches, 20 minutes at most (QUICK=1: 2); prints tables, writes build/bench/*.json
+	@tests/bench/run.py
+
+figures: ## Draw what bench-all measured (build/bench/figures/: SVG, PNG)
+	@tests/bench/figures.py
+
+bench-readme: ## Write what bench-all measured into README.md and tests/bench/README.md
+	@tests/bench/readme.py
+
+bench: ## bench-all with QUICK=1
+	@QUICK=1 $(MAKE) --no-print-directory bench-all
 
 experiment: all experiment-build ## Lose and delay reports, change pools: Concury beside the paper's protocol (root)
 	@tests/experiment/experiment.py

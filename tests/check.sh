@@ -50,6 +50,7 @@ TEST_JOBS=$(nproc) "${make[@]}" unit
 	step asan-build "${make[@]}" asan-build
 	step tsan-build "${make[@]}" tsan-build
 	tests/run.sh model tests/model/*.sh
+	tests/run.sh bench tests/bench/test_*.py
 	step layers tests/layers.sh
 	step golden "${make[@]}" golden
 ) &

@@ -1,6 +1,5 @@
 #include "tests/bench/bench.h"
 
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -42,6 +41,11 @@ void bench_target(const char *bench, const char *name, const char *layout, doubl
 	printf("  %-14s %-8s %-16s %14.3f at most %.2f: %s\n", bench, name, layout, ratio, most,
 	       met ? "pass" : "FAIL");
 	write_json(bench, name, layout, ratio, "ratio", more);
+}
+
+bool bench_quick(void)
+{
+	return getenv("BENCH_QUICK") != NULL;
 }
 
 static int compare_doubles(const void *x, const void *y)

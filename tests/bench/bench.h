@@ -2,6 +2,7 @@
  * flows. */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "lookup/flow_key.h"
@@ -11,10 +12,13 @@
 void bench_result(const char *bench, const char *name, const char *layout, double value,
 		  const char *unit);
 
-/** Print a ratio that was measured as a result, and whether it is at most what it should be: run.sh
+/** Print a ratio that was measured as a result, and whether it is at most what it should be: run.py
  * counts the targets that are met and missed. */
 void bench_target(const char *bench, const char *name, const char *layout, double ratio,
 		  double most);
+
+/** Whether $BENCH_QUICK asks for few and small cases. */
+bool bench_quick(void);
 
 /** Sorts; n >= 1. */
 double bench_median(double *values, unsigned n);

@@ -5,7 +5,7 @@
  *
  * Lookups a second on one core, and the bytes that the packet path holds: the same known flows on
  * the same DIPs, the same stream of random known flows, repetitions interleaved, medians.
- * $BENCH_LOOKUP_MAX (flows) leaves out the larger cases. bench_consistency has the peers. */
+ * $BENCH_QUICK leaves out the larger cases. bench_consistency has the peers. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -220,10 +220,9 @@ int main(void)
 		const char *name;
 		uint32_t n;
 	} cases[] = {{"64K", 1u << 16}, {"1M", 1u << 20}, {"4M", 1u << 22}, {"16M", 1u << 24}};
-	const char *max = getenv("BENCH_LOOKUP_MAX");
 
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-		if (!max || cases[i].n <= strtoul(max, NULL, 0))
+		if (!bench_quick() || cases[i].n <= 1u << 20)
 			measure(cases[i].name, cases[i].n);
 	}
 	return 0;

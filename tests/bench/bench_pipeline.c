@@ -16,7 +16,7 @@
 #define N_DCODES 8192u
 #define RING_RECORDS 16384u
 #define ROUNDS 4000u
-#define REPEATS 25u
+#define REPEATS_MAX 25u
 
 struct layout {
 	const char *name;
@@ -24,6 +24,8 @@ struct layout {
 	bool v6, dip_v6;
 	double most; /* times the l2 of its family; 0: no target */
 };
+
+static unsigned repeats = REPEATS_MAX;
 
 static const struct layout layouts[] = {
 	{"l2", VIP_L2, false, false, 0},      {"ipip", VIP_IPIP, false, false, 1.3},
@@ -123,7 +125,7 @@ struct bed {
 	struct snapshot *snapshot;
 	struct worker *worker;
 	struct learn_ring *rings[N_LEARN_RINGS];
-	double ns[REPEATS], ratio[REPEATS];
+	double ns[REPEATS_MAX], ratio[REPEATS_MAX];
 };
 
 static double ns_per_packet(const struct bed *b)
@@ -178,25 +180,27 @@ static void run(const char *name, uint32_t n_flows)
 
 	for (unsigned k = 0; k < N_LAYOUTS; k++)
 		bed_init(&beds[k], &layouts[k], n_flows);
-	for (unsigned i = 0; i < REPEATS; i++)
+	for (unsigned i = 0; i < repeats; i++)
 		for (unsigned k = 0; k < N_LAYOUTS; k++) {
 			l2 = layouts[k].mode == VIP_L2 ? k : l2;
 			beds[k].ns[i] = ns_per_packet(&beds[k]);
 			beds[k].ratio[i] = beds[k].ns[i] / beds[l2].ns[i];
 		}
 	for (unsigned k = 0; k < N_LAYOUTS; k++)
-		bench_result("pipeline", name, layouts[k].name, bench_median(beds[k].ns, REPEATS),
+		bench_result("pipeline", name, layouts[k].name, bench_median(beds[k].ns, repeats),
 			     "ns/packet");
 	for (unsigned k = 0; k < N_LAYOUTS; k++)
 		if (layouts[k].most > 0)
 			bench_target("times_l2", name, layouts[k].name,
-				     bench_median(beds[k].ratio, REPEATS), layouts[k].most);
+				     bench_median(beds[k].ratio, repeats), layouts[k].most);
 	for (unsigned k = 0; k < N_LAYOUTS; k++)
 		bed_destroy(&beds[k]);
 }
 
 int main(void)
 {
+	if (bench_quick())
+		repeats = 5;
 	run("1", 1);
 	run("100K", 100000);
 	run("1M", 1000000);
