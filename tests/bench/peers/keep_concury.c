@@ -166,23 +166,34 @@ static void plan_run(struct plan *p, unsigned vip, const struct pool *pool)
 /* --- publishing ----------------------------------------------------------------------------------
  */
 
-/* Take in what the data threads told. */
+static void learn(struct concury *k, const struct learn_record *rec)
+{
+	const struct flow_meta meta = {.phase = FLOW_ESTABLISHED, .dip = rec->dip};
+	struct flow_set *f = &k->services[rec->vip_slot].flows;
+
+	if (flow_table_find(&k->table, f, &rec->key, rec->hash) == FLOW_NONE &&
+	    flow_table_insert(&k->table, f, &rec->key, rec->hash, meta, 0) == FLOW_NONE)
+		keeper_fail("no memory");
+}
+
+/* Take in what the data threads told; like control, batch by batch. */
 static void concury_work(void *keeper)
 {
 	struct concury *k = keeper;
-	const struct flow_meta meta = {.phase = FLOW_ESTABLISHED};
-	const struct learn_record *rec;
+	enum { BATCH = 32 };
 
 	for (unsigned t = 0; t < k->n_threads; t++) {
-		while ((rec = learn_ring_peek(k->rings[t])) != NULL) {
-			struct flow_set *f = &k->services[rec->vip_slot].flows;
-			struct flow_meta m = meta;
-			m.dip = rec->dip;
-			if (flow_table_find(&k->table, f, &rec->key, rec->hash) == FLOW_NONE &&
-			    flow_table_insert(&k->table, f, &rec->key, rec->hash, m, 0) ==
-				    FLOW_NONE)
-				keeper_fail("no memory");
-			learn_ring_pop(k->rings[t]);
+		struct learn_ring *r = k->rings[t];
+		uint64_t n;
+		while ((n = learn_ring_count(r)) > 0) {
+			n = n < BATCH ? n : BATCH;
+			for (uint64_t i = 0; i < n; i++)
+				flow_table_prefetch(&k->table,
+						    r->records[(r->tail + i) & (r->n - 1)].hash);
+			for (uint64_t i = 0; i < n; i++) {
+				learn(k, learn_ring_peek(r));
+				learn_ring_pop(r);
+			}
 		}
 	}
 }
