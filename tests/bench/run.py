@@ -20,7 +20,8 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import results  # noqa: E402
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+SOURCES = pathlib.Path(__file__).resolve().parent
+ROOT = SOURCES.parents[1]
 BUILD = ROOT / os.environ.get("BUILD", "build")
 TOTAL_S = {False: 1200, True: 120}
 # The longest that one program may take, whole and quick.
@@ -113,7 +114,8 @@ def gather():
 
 def main(names):
     quick = os.environ.get("QUICK", "") not in ("", "0")
-    there = sorted(p for p in (BUILD / "bench").glob("bench_*") if not p.suffix)
+    # What an earlier tree has left there has no source any more.
+    there = sorted(p for p in (BUILD / "bench").glob("bench_*") if (SOURCES / f"{p.name}.c").exists())
     programs = [p for p in there if not names or p.name in names]
     if not programs or len(programs) < len(names):
         print(f"not all there: {', '.join(names) or 'bench programs'} (make bench-build)")

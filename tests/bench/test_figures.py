@@ -226,6 +226,7 @@ def test_markers_that_are_gone_are_told(tmp):
 def bench_all(build, names=(), quick=True, total_s=60):
     """run.py with made-up programs."""
     said = io.StringIO()
+    run.SOURCES = build / "sources"
     run.BUILD, run.TOTAL_S, run.LIMIT_S = build, {True: total_s, False: total_s}, {"bench_long": (50, 1)}
     os.environ["QUICK"] = "1" if quick else "0"
     with contextlib.redirect_stdout(said):
@@ -233,10 +234,13 @@ def bench_all(build, names=(), quick=True, total_s=60):
     return status, said.getvalue()
 
 
-def program(build, name, text):
+def program(build, name, text, source=True):
     p = build / "bench" / name
     p.write_text("#!/bin/sh\n" + text, encoding="utf-8")
     p.chmod(0o755)
+    if source:
+        (build / "sources").mkdir(exist_ok=True)
+        (build / "sources" / f"{name}.c").touch()
 
 
 def test_programs_are_run_and_bounded(tmp):
@@ -252,11 +256,13 @@ def test_programs_are_run_and_bounded(tmp):
     program(build, "bench_bad", f"echo '{one % 'bad'}' >> $BENCH_JSON; exit 3\n")
     program(build, "bench_long", f"echo '{one % 'long'}' >> $BENCH_JSON; sleep 30 & echo $! > {tmp}/pid; wait\n")
     program(build, "bench_silent", "exit 0\n")
+    program(build, "bench_gone", "exit 1\n", source=False)
     (build / "bench" / "bench_old.json").write_text("{}", encoding="utf-8")
     status, said = bench_all(build)
     for wanted in ("bench_bad: failed (exit 3)", "bench_long: cut off after 1 s", "bench_silent: no results",
                    "bench_good: done"):
         assert wanted in said, (wanted, said)
+    assert "bench_gone" not in said
     assert status == 1 and [p.name for p in (build / "bench").glob("*.json")] == ["bench_good.json"]
     assert json.loads((build / "bench.json").read_text(encoding="utf-8")) == good["results"]
     child = pathlib.Path("/proc") / (tmp / "pid").read_text(encoding="utf-8").strip() / "stat"
