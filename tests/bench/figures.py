@@ -69,7 +69,9 @@ def series_of(panel, res):
 
 
 def short(value):
-    """Three digits, and a letter."""
+    """Three digits, and a letter. What only rounding has left is nothing."""
+    if abs(value) < 1e-5:
+        return "0"
     for unit, letter in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
         if abs(value) >= unit:
             return f"{value / (1e3 if letter == 'k' else unit):.3g}{letter}"

@@ -83,9 +83,13 @@ def frank(res, figure):
     return [(title, peers) for title, peers in found if peers]
 
 
-def sentence(found):
+def sentence(found, most=None):
+    """Of many peers those with the largest leads."""
     if not found:
         return "None is ahead of Concury."
+    if most:
+        found = [(title, peers[:most] + ([f"{len(peers) - most} more"] if len(peers) > most else []))
+                 for title, peers in found]
     return AHEAD + "; ".join((f"{title}: " if title else "") + "; ".join(peers) for title, peers in found) + "."
 
 
@@ -95,15 +99,15 @@ def table(res, columns, name):
     yield f"| {name} | " + " | ".join(head for head, *_ in columns) + " |"
     yield "| --- |" + " --: |" * len(columns)
     best = {}
-    for head, bench, case, _, better in columns:
+    for head, bench, case, factor, better in columns:
         values = [v for n in layouts if (v := res.value(bench, case, n)) is not None]
-        best[head] = max(values) if better == MORE else min(values)
+        best[head] = short(factor * (max(values) if better == MORE else min(values)))
     for n in layouts:
         cells = []
         for head, bench, case, factor, _ in columns:
             value = res.value(bench, case, n)
             cell = "–" if value is None else short(value * factor)
-            cells.append(f"**{cell}**" if value == best[head] else cell)
+            cells.append(f"**{cell}**" if cell == best[head] else cell)
         yield f"| `{n}` | " + " | ".join(cells) + " |"
 
 
@@ -130,7 +134,7 @@ def provenance(res):
 
 
 def performance(res):
-    yield f"{provenance(res)}. Best figures are bold; all pictures, explained: [tests/bench](tests/bench/README.md#figures)."
+    yield f"{provenance(res)}. Best figures are bold."
     yield ""
     yield ("Keeping connections: 1M known flows of 128 VIPs, and one DIP more at each VIP since they opened. The peers are "
            "written after their authors' papers, with the same hash, bursts and huge pages.")
@@ -143,11 +147,11 @@ def performance(res):
     yield ""
     yield packets(res)
     yield ""
-    yield "Where others are ahead, and by how much:"
+    yield "Where others are ahead, and by how much (all of them: [tests/bench](tests/bench/README.md#figures)):"
     for figure in FIGURES:
         found = frank(res, figure)
         if found:
-            yield f"* {figure.title}: {sentence(found).removeprefix(AHEAD)}"
+            yield f"* {figure.title}: {sentence(found, 3).removeprefix(AHEAD)}"
     yield ""
     for name in SHOWN:
         title = next(f.title for f in FIGURES if f.name == name)

@@ -206,11 +206,14 @@ def test_who_is_ahead_is_told(tmp):
                          ("choice_ns", "`ticket` at 10_equal: 10 against 20 units.")):
         assert said[name] == readme.AHEAD + wanted, said[name]
     assert said["memory"] == "None is ahead of Concury." and "pipeline" not in said
-    put(tmp / "json", found=made_up(**{"consistency_lookup/1K/maglev": 230}))
+    put(tmp / "json", found=made_up(**{"consistency_lookup/1K/maglev": 230},
+                                    **{f"choice_agree/256_mixed/{n}": 300 + i for i, n in enumerate(WAYS)}))
     r = root(tmp)
     status, said = call("readme.py", tmp / "json", r)
     text = (r / "README.md").read_text(encoding="utf-8")
     assert status == 0 and "* Lookups: 1 thread: `maglev` at 1K: 230 against 200 units." in text, said
+    # The three largest leads of many.
+    assert re.search(r"\* .*two balancers: `old_new_set` at 256_mixed: 309 against 300 units;( `[^;]*;){2} 1 more\.\n", text), text
 
 
 def test_markers_that_are_gone_are_told(tmp):
