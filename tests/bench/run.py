@@ -27,7 +27,7 @@ TOTAL_S = {False: 1200, True: 120}
 # The longest that one program may take, whole and quick.
 LIMIT_S = {"bench_consistency": (420, 45), "bench_hour": (240, 30), "bench_choice": (240, 25),
            "bench_uniform": (180, 25), "bench_publish": (180, 35)}
-OTHERS_S = (120, 25)
+OTHERS_S = (180, 25)
 
 
 def read(path):
