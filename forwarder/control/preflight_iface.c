@@ -66,7 +66,7 @@ static void check_queues(struct iface *i)
 
 static void check_mtu(struct iface *i)
 {
-	const unsigned max = XSK_MTU_MAX;
+	const unsigned max = XSK_MTU_JUMBO;
 	char fix[64];
 
 	snprintf(fix, sizeof(fix), "ip link set dev %s mtu %u", i->dev.name, max);

@@ -13,15 +13,17 @@
 #define IFACES_MAX 16
 #define PORT_QUEUES_MAX 64 /* RX queues of one worker */
 #define PORT_HELD_MAX 256  /* frames that a worker may keep from one round to the next */
+#define PORT_REST_MAX 8    /* further buffers of a frame */
 
 /** A received frame, owned by the worker until it is given to port_tx or port_free. */
 struct frame {
 	uint8_t *data;     /* first byte of the Ethernet header */
-	uint32_t len;      /* bytes */
+	uint32_t len;      /* bytes, all of them */
 	uint32_t headroom; /* bytes free in front of data */
 	uint64_t addr;     /* the driver's handle; keep it when data moves */
 	uint16_t iface;    /* interface it came in by */
-	uint16_t more;     /* 1: a part of a multi-buffer frame (too big for this forwarder) */
+	uint16_t more;     /* bytes that came in further buffers, behind the first len - more at data; 0: none.
+			    * The worker may move the front and cut the end off, and leaves this as it is. */
 };
 
 struct port;
@@ -34,6 +36,8 @@ struct port_driver {
 	unsigned (*tx)(struct port *p, unsigned iface, const struct frame *frames, unsigned n);
 	/** Give frames back to the pool. */
 	void (*free)(struct port *p, const struct frame *frames, unsigned n);
+	/** What came in further buffer k (0 ..) of a frame, *len bytes; NULL after the last one. */
+	const uint8_t *(*rest)(struct port *p, const struct frame *f, unsigned k, uint32_t *len);
 	/** Once a round: send what is queued, reap completions, refill the fill rings. */
 	void (*flush)(struct port *p);
 	/** Sleep until a frame may be there, wake() was called, or timeout_ms passed. */
@@ -63,6 +67,13 @@ static ALWAYS_INLINE unsigned port_tx(struct port *p, unsigned iface, const stru
 static ALWAYS_INLINE void port_free(struct port *p, const struct frame *f, unsigned n)
 {
 	p->driver->free(p, f, n);
+}
+
+/** Only for a frame with more. */
+static inline const uint8_t *port_rest(struct port *p, const struct frame *f, unsigned k,
+				       uint32_t *len)
+{
+	return p->driver->rest(p, f, k, len);
 }
 
 static ALWAYS_INLINE void port_flush(struct port *p)

@@ -13,6 +13,12 @@
 
 enum place { IN_POOL, IN_RX, HELD, IN_TX };
 
+/* Where the bytes of a frame of several buffers go on. */
+struct part {
+	uint32_t end;  /* offset in the buffer, behind the last byte that came in it */
+	uint32_t next; /* number of the next one, + 1; 0: this is the last */
+};
+
 /* First in, first out, of at most n frames. */
 struct fifo {
 	struct frame *frames;
@@ -30,6 +36,7 @@ struct port_mem {
 	pthread_mutex_t lock; /* over all below but wake_fd */
 	uint8_t *memory;
 	enum place *places; /* of each frame */
+	struct part *parts; /* of each frame */
 	uint32_t *pool;	    /* stack of free frames */
 	unsigned n_pool;
 	unsigned n_held;
@@ -84,21 +91,32 @@ static uint32_t frame_index(const struct port_mem *m, const struct frame *f)
 
 	assert(f->addr % m->config.frame_size == 0 && index < m->config.n_frames);
 	const uint8_t *start = m->memory + f->addr;
-	assert(f->data >= start && f->data + f->len <= start + m->config.frame_size);
+	assert(f->data >= start);
+	if (m->parts[index].next)
+		assert(f->data < start + m->parts[index].end);
+	else
+		assert(f->data + f->len <= start + m->config.frame_size);
 	assert(f->len > 0 && f->iface < m->config.n_ifaces);
 	return (uint32_t)index;
 }
 
 static void move(struct port_mem *m, const struct frame *f, enum place from, enum place to)
 {
-	uint32_t index = frame_index(m, f);
+	uint32_t number = frame_index(m, f) + 1;
 
-	assert(m->places[index] == from);
-	m->places[index] = to;
 	m->n_held += to == HELD;
 	m->n_held -= from == HELD;
-	if (to == IN_POOL)
-		m->pool[m->n_pool++] = index;
+	while (number) {
+		uint32_t index = number - 1;
+
+		assert(m->places[index] == from);
+		m->places[index] = to;
+		number = m->parts[index].next;
+		if (to == IN_POOL) {
+			m->parts[index].next = 0;
+			m->pool[m->n_pool++] = index;
+		}
+	}
 }
 
 static unsigned mem_rx(struct port *p, unsigned q, struct frame *frames, unsigned n)
@@ -132,6 +150,19 @@ static void mem_free(struct port *p, const struct frame *frames, unsigned n)
 	for (unsigned i = 0; i < n; i++)
 		move(m, &frames[i], HELD, IN_POOL);
 	unlock(m);
+}
+
+static const uint8_t *mem_rest(struct port *p, const struct frame *f, unsigned k, uint32_t *len)
+{
+	struct port_mem *m = lock(p);
+	uint32_t number = m->parts[frame_index(m, f)].next;
+
+	while (number && k--)
+		number = m->parts[number - 1].next;
+	if (number)
+		*len = m->parts[number - 1].end;
+	unlock(m);
+	return number ? m->memory + (uint64_t)(number - 1) * m->config.frame_size : NULL;
 }
 
 static void mem_flush(struct port *p)
@@ -181,6 +212,7 @@ static const struct port_driver port_mem_driver = {
 	.rx = mem_rx,
 	.tx = mem_tx,
 	.free = mem_free,
+	.rest = mem_rest,
 	.flush = mem_flush,
 	.sleep = mem_sleep,
 	.wake = mem_wake,
@@ -190,10 +222,11 @@ static bool alloc_all(struct port_mem *m, const struct port_mem_config *c)
 {
 	m->memory = calloc(c->n_frames, c->frame_size);
 	m->places = calloc(c->n_frames, sizeof(*m->places));
+	m->parts = calloc(c->n_frames, sizeof(*m->parts));
 	m->pool = calloc(c->n_frames, sizeof(*m->pool));
 	m->rx = calloc(c->n_queues, sizeof(*m->rx));
 	m->tx = calloc(c->n_ifaces, sizeof(*m->tx));
-	if (!m->memory || !m->places || !m->pool || !m->rx || !m->tx)
+	if (!m->memory || !m->places || !m->parts || !m->pool || !m->rx || !m->tx)
 		return false;
 	for (unsigned i = 0; i < c->n_queues; i++)
 		if (!fifo_init(&m->rx[i], c->n_frames))
@@ -243,6 +276,7 @@ void port_mem_free(struct port *p)
 	free(m->tx);
 	free(m->pool);
 	free(m->places);
+	free(m->parts);
 	free(m->memory);
 	if (m->wake_fd >= 0)
 		close(m->wake_fd);
@@ -250,24 +284,49 @@ void port_mem_free(struct port *p)
 	free(m);
 }
 
-static int inject(struct port *p, unsigned q, const struct frame *like, const void *data)
+/* Copy data into frames of the pool: its first `front` bytes behind the headroom of one, the rest
+ * into as many as it takes. Returns the first one's number. */
+static uint32_t fill(struct port_mem *m, const uint8_t *data, uint32_t front, uint32_t more)
+{
+	const struct port_mem_config *c = &m->config;
+	uint32_t first = m->pool[--m->n_pool], index = first;
+
+	memcpy(m->memory + (uint64_t)index * c->frame_size + c->headroom, data, front);
+	m->parts[index] = (struct part){.end = c->headroom + front};
+	m->places[index] = IN_RX;
+	for (data += front; more; index = m->parts[index].next - 1) {
+		uint32_t next = m->pool[--m->n_pool];
+		uint32_t n = more < c->frame_size ? more : c->frame_size;
+
+		memcpy(m->memory + (uint64_t)next * c->frame_size, data, n);
+		m->parts[next] = (struct part){.end = n};
+		m->places[next] = IN_RX;
+		m->parts[index].next = next + 1;
+		data += n;
+		more -= n;
+	}
+	return first;
+}
+
+int port_mem_inject_more(struct port *p, unsigned q, unsigned iface, const void *data, uint32_t len,
+			 uint32_t front)
 {
 	struct port_mem *m = lock(p);
 	const struct port_mem_config *c = &m->config;
-	struct frame f = *like;
+	uint32_t more = len - front;
 	int rc = -ENOBUFS;
 
-	assert(q < c->n_queues && f.iface < c->n_ifaces);
-	if (f.len == 0 || f.len > c->frame_size - c->headroom) {
+	assert(q < c->n_queues && iface < c->n_ifaces && front <= len && more <= UINT16_MAX);
+	if (front == 0 || front > c->frame_size - c->headroom) {
 		rc = -EMSGSIZE;
-	} else if (m->n_pool > 0) {
-		uint32_t index = m->pool[--m->n_pool];
+	} else if (m->n_pool > (more + c->frame_size - 1) / c->frame_size) {
+		struct frame f = {.len = len,
+				  .more = (uint16_t)more,
+				  .iface = (uint16_t)iface,
+				  .headroom = c->headroom};
 
-		f.addr = (uint64_t)index * c->frame_size;
-		f.headroom = c->headroom;
+		f.addr = (uint64_t)fill(m, data, front, more) * c->frame_size;
 		f.data = m->memory + f.addr + c->headroom;
-		memcpy(f.data, data, f.len);
-		m->places[index] = IN_RX;
 		bool pushed = fifo_push(&m->rx[q], &f);
 		assert(pushed); /* a queue holds the whole pool */
 		if (m->sleeping)
@@ -280,12 +339,31 @@ static int inject(struct port *p, unsigned q, const struct frame *like, const vo
 
 int port_mem_inject(struct port *p, unsigned q, unsigned iface, const void *data, uint32_t len)
 {
-	return inject(p, q, &(struct frame){.len = len, .iface = (uint16_t)iface}, data);
+	return port_mem_inject_more(p, q, iface, data, len, len);
 }
 
-int port_mem_inject_more(struct port *p, unsigned q, unsigned iface, const void *data, uint32_t len)
+/* What was sent of a frame: len bytes from data on, going on in further buffers. */
+static void gather(const struct port_mem *m, const struct frame *f, uint8_t *buf, uint32_t cap)
 {
-	return inject(p, q, &(struct frame){.len = len, .iface = (uint16_t)iface, .more = 1}, data);
+	uint64_t index = f->addr / m->config.frame_size;
+	const struct part *part = &m->parts[index];
+	const uint8_t *from = f->data;
+	uint32_t left = f->len < cap ? f->len : cap;
+	uint32_t room = part->next ? (uint32_t)(m->memory + f->addr + part->end - from) : left;
+
+	for (;;) {
+		uint32_t n = left < room ? left : room;
+
+		memcpy(buf, from, n);
+		buf += n;
+		left -= n;
+		if (!left)
+			return;
+		assert(part->next); /* longer than what there is */
+		from = m->memory + (uint64_t)(part->next - 1) * m->config.frame_size;
+		part = &m->parts[part->next - 1];
+		room = part->end;
+	}
 }
 
 uint32_t port_mem_take(struct port *p, unsigned iface, void *buf, uint32_t cap)
@@ -296,7 +374,7 @@ uint32_t port_mem_take(struct port *p, unsigned iface, void *buf, uint32_t cap)
 	assert(iface < m->config.n_ifaces);
 	if (m->tx[iface].n_flushed > 0 && fifo_pop(&m->tx[iface].fifo, &f)) {
 		m->tx[iface].n_flushed--;
-		memcpy(buf, f.data, f.len < cap ? f.len : cap);
+		gather(m, &f, buf, cap);
 		move(m, &f, IN_TX, IN_POOL);
 	}
 	unlock(m);

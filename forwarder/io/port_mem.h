@@ -24,9 +24,10 @@ void port_mem_free(struct port *p);
 MUST_CHECK int port_mem_inject(struct port *p, unsigned q, unsigned iface, const void *data,
 			       uint32_t len);
 
-/** The same, and the frame is marked as a part of a multi-buffer frame. */
+/** The same, but only the first `front` bytes come in the first buffer, and what is left in further ones, each
+ *  from the pool. */
 MUST_CHECK int port_mem_inject_more(struct port *p, unsigned q, unsigned iface, const void *data,
-				    uint32_t len);
+				    uint32_t len, uint32_t front);
 
 /** Take the oldest frame that was sent (queued, and then flushed) on iface: copies up to cap bytes
  * and returns the frame's length, 0 if none. The frame goes back to the pool. */

@@ -5,8 +5,9 @@
  * says why. Queue q of every interface belongs to worker q mod n_workers, so every worker has a
  * queue, and thereby a TX ring of its own, on every interface.
  *
- * Multi-buffer is never enabled: a VIP's packets come from clients of the internet with 1500 bytes
- * or less, and one frame in one chunk keeps the packet path simple. */
+ * Multi-buffer is enabled only if an interface's MTU needs it: a VIP's packets come from clients of
+ * the internet with 1500 bytes or less mostly, and one frame in one chunk keeps the packet path
+ * simple. */
 #include "io/port_xsk.h"
 
 #include <bpf/bpf.h>
@@ -31,6 +32,9 @@
 #define LARGE_CHUNK 4096
 #define MTU_OF(chunk) ((chunk)-HEADROOM - LINK_HEADER)
 
+_Static_assert(XSK_PARTS_MAX *(LARGE_CHUNK - HEADROOM) >= XSK_MTU_JUMBO + LINK_HEADER &&
+		       XSK_PARTS_MAX <= PORT_REST_MAX + 1,
+	       "a frame's buffers");
 /* Every driver can receive this in one buffer of a page; above, native mode uses several. */
 _Static_assert(XSK_MTU_MAX == MTU_OF(LARGE_CHUNK) - SHARED_INFO, "the documented limit");
 
@@ -60,12 +64,12 @@ static int read_ifaces(struct xsk *x, const struct xsk_config *c, struct error *
 		for (unsigned k = 0; k < i; k++)
 			if (x->ifaces[k].ifindex == f->ifindex)
 				return error_set(err, -EINVAL, "%s: named twice", f->name);
-		if (f->mtu > XSK_MTU_MAX)
+		if (f->mtu > XSK_MTU_JUMBO)
 			return error_set(
 				err, -EMSGSIZE,
 				"%s: MTU %u is too large, the limit is %d (ip link set dev "
 				"%s mtu %d)",
-				f->name, f->mtu, XSK_MTU_MAX, f->name, XSK_MTU_MAX);
+				f->name, f->mtu, XSK_MTU_JUMBO, f->name, XSK_MTU_JUMBO);
 		if (f->n_queues > STEER_QUEUES_MAX)
 			return error_set(err, -E2BIG, "%s: has %u RX queues, the limit is %d",
 					 f->name, f->n_queues, STEER_QUEUES_MAX);
@@ -73,6 +77,7 @@ static int read_ifaces(struct xsk *x, const struct xsk_config *c, struct error *
 	}
 	x->n_ifaces = c->n_ifaces;
 	x->chunk = mtu <= MTU_OF(SMALL_CHUNK) ? SMALL_CHUNK : LARGE_CHUNK;
+	x->multi = mtu > XSK_MTU_MAX;
 	return 0;
 }
 
@@ -140,7 +145,8 @@ static int load_steer(struct xsk *x, struct error *err)
 
 	for (unsigned i = 0; i < x->n_ifaces; i++)
 		ifindexes[i] = x->ifaces[i].ifindex;
-	int rc = steer_open(x->n_ifaces, ifindexes, x->chunk - HEADROOM, &x->steer, err);
+	uint32_t frame_max = x->multi ? XSK_MTU_JUMBO + LINK_HEADER : x->chunk - HEADROOM;
+	int rc = steer_open(x->n_ifaces, ifindexes, frame_max, x->multi, &x->steer, err);
 	for (unsigned i = 0; rc == 0 && i < x->n_ifaces; i++)
 		steer_set_mac(x->steer, i, x->ifaces[i].mac);
 	return rc;
@@ -160,7 +166,7 @@ static int open_worker(struct xsk *x, unsigned w, bool zerocopy, uint64_t deadli
 {
 	struct xsk_port *p = x->ports[w];
 
-	if (xsk_port_init_umem(p, worker_queues(x, w), x->chunk) < 0)
+	if (xsk_port_init_umem(p, worker_queues(x, w), x->chunk, x->multi) < 0)
 		return error_set(err, -ENOMEM, "no memory for the frames of worker %u", w);
 	for (unsigned i = 0; i < x->n_ifaces; i++) {
 		const struct xsk_iface *f = &x->ifaces[i];
@@ -461,7 +467,7 @@ uint32_t xsk_program_id(const struct xsk *x, unsigned iface)
 
 unsigned xsk_mtu_limit(const struct xsk *x)
 {
-	return MTU_OF(x->chunk);
+	return x->multi ? XSK_MTU_JUMBO : MTU_OF(x->chunk);
 }
 
 enum hugemem_kind xsk_umem_memory(const struct xsk *x)

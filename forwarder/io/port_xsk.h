@@ -7,6 +7,7 @@
 #include "base/hugemem.h"
 #include "io/port.h"
 #include "io/steer.h"
+#include "io/xsk_multi.h"
 
 enum xdp_mode { XDP_MODE_AUTO, XDP_MODE_ZEROCOPY, XDP_MODE_COPY, XDP_MODE_GENERIC };
 
@@ -90,10 +91,7 @@ enum hugemem_kind xsk_umem_memory(const struct xsk *x);
  *  any. */
 uint64_t xsk_rx_kernel_drops(struct xsk *x);
 
-/** Frames to VIPs that steer dropped because they do not fit a frame of the UMEM or came in several
- *  buffers (multi-buffer is never enabled): part of the drop reason frame_too_big that no worker
- *  counts. Thread: any. */
+/** Frames to VIPs that steer dropped because they do not fit a frame of the UMEM, or came in several
+ *  buffers though no interface had so large an MTU at the start: part of the drop reason frame_too_big
+ *  that no worker counts. Thread: any. */
 uint64_t xsk_rx_too_big(const struct xsk *x);
-
-/** The largest MTU that an interface may have. */
-#define XSK_MTU_MAX 3498

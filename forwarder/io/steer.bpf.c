@@ -68,6 +68,8 @@ struct {
 
 /* Bytes of a frame that an AF_XDP socket here can take; set before loading. */
 const volatile __u32 frame_max = 1792;
+/* The sockets take frames of several buffers; set before loading. */
+const volatile __u32 multi = 0;
 
 /* The interface's MAC address, its first byte the lowest, as load_mac makes it. Set before
  * attaching, changed in one store while frames come. */
@@ -279,9 +281,10 @@ int steer(struct xdp_md *ctx)
 	case OURS:
 		break;
 	}
-	/* The sockets take single buffers only; what does not fit is dropped where it can be
-	 * counted (older kernels would hand over a cut-off packet). */
-	if (bpf_xdp_get_buff_len(ctx) > frame_max || bpf_xdp_get_buff_len(ctx) > end - data) {
+	/* What the sockets do not take is dropped where it can be counted (older kernels would
+	 * hand over a cut-off packet). */
+	if (bpf_xdp_get_buff_len(ctx) > frame_max ||
+	    (!multi && bpf_xdp_get_buff_len(ctx) > end - data)) {
 		__u32 index = STEER_TOO_BIG;
 		__u64 *n = bpf_map_lookup_elem(&steer_counts, &index);
 

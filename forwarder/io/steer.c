@@ -87,7 +87,7 @@ static void keep_maps(struct steer *s, const struct steer_bpf *b)
 }
 
 /* One instance of the program; all but the first use the first one's maps. */
-static int load_one(struct steer *s, unsigned i, uint32_t frame_max, struct error *err)
+static int load_one(struct steer *s, unsigned i, uint32_t frame_max, bool multi, struct error *err)
 {
 	struct steer_bpf *b = steer_bpf__open();
 	int rc = 0;
@@ -97,6 +97,7 @@ static int load_one(struct steer *s, unsigned i, uint32_t frame_max, struct erro
 		return bpf_error_set(err, -errno, 0, "cannot open the steer program");
 	s->bpf[i] = b;
 	b->rodata->frame_max = frame_max;
+	b->rodata->multi = multi;
 	if (i > 0)
 		rc = share_maps(s, b);
 	if (rc == 0)
@@ -113,8 +114,8 @@ static int load_one(struct steer *s, unsigned i, uint32_t frame_max, struct erro
 	return 0;
 }
 
-int steer_open(unsigned n_ifaces, const int *ifindexes, uint32_t frame_max, struct steer **out,
-	       struct error *err)
+int steer_open(unsigned n_ifaces, const int *ifindexes, uint32_t frame_max, bool multi,
+	       struct steer **out, struct error *err)
 {
 	assert(n_ifaces >= 1 && n_ifaces <= IFACES_MAX);
 	struct steer *s = calloc(1, sizeof(*s));
@@ -125,7 +126,7 @@ int steer_open(unsigned n_ifaces, const int *ifindexes, uint32_t frame_max, stru
 	s->n_ifaces = n_ifaces;
 	memcpy(s->ifindexes, ifindexes, n_ifaces * sizeof(*ifindexes));
 	for (unsigned i = 0; i < n_ifaces; i++) {
-		int rc = load_one(s, i, frame_max, err);
+		int rc = load_one(s, i, frame_max, multi, err);
 		if (rc < 0) {
 			steer_close(s);
 			return rc;

@@ -13,9 +13,9 @@
 struct steer;
 
 /** Load the program once for each interface (its own XSKMAP, which xsk_open fills), with one VIP map
- *  shared by all. frame_max: the longest frame (bytes) the sockets take; steer drops and counts
- *  longer ones. It takes no frame of an interface before steer_set_mac. 0, or negative with err set. */
-MUST_CHECK int steer_open(unsigned n_ifaces, const int *ifindexes, uint32_t frame_max,
+ *  shared by all. frame_max: the longest frame (bytes) the sockets take, multi: also in several buffers;
+ *  steer drops and counts others. It takes no frame of an interface before steer_set_mac. 0, or negative with err set. */
+MUST_CHECK int steer_open(unsigned n_ifaces, const int *ifindexes, uint32_t frame_max, bool multi,
 			  struct steer **out, struct error *err);
 
 /** The interface's MAC address: frames to any other, to all and to groups go to the kernel. True if this
@@ -65,7 +65,7 @@ MUST_CHECK int steer_del_vip(struct steer *s, const struct vip_match *m, struct 
 struct steer_backs *steer_backs(struct steer *s);
 
 /** Frames to VIPs that steer dropped because no socket could take them (longer than frame_max, or in
- *  several buffers), over all interfaces. Thread: any. */
+ *  several buffers without multi), over all interfaces. Thread: any. */
 uint64_t steer_read_too_big(const struct steer *s);
 
 /** Remove our own program from interface i, if it is there. Unlike steer_detach it needs no more than

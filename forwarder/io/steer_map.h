@@ -23,7 +23,7 @@ struct steer_addr_key {
 
 /* Indexes of the per-CPU array `steer_counts`. */
 enum steer_count {
-	STEER_TOO_BIG, /* dropped: does not fit a frame of the UMEM, or came in several buffers */
+	STEER_TOO_BIG, /* dropped: longer than the sockets take, or in several buffers that they do not take */
 	N_STEER_COUNTS,
 };
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-int umem_init(struct umem *u, uint32_t n_frames, uint32_t chunk)
+int umem_init(struct umem *u, uint32_t n_frames, uint32_t chunk, bool parts)
 {
 	assert(chunk >= 2048 && (chunk & (chunk - 1)) == 0);
 	memset(u, 0, sizeof(*u));
@@ -15,7 +15,9 @@ int umem_init(struct umem *u, uint32_t n_frames, uint32_t chunk)
 	u->shift = (uint32_t)__builtin_ctz(chunk);
 	u->free = calloc(n_frames, sizeof(*u->free));
 	u->holders = calloc(n_frames, 2 * sizeof(*u->holders));
-	if (!u->area || !u->free || !u->holders) {
+	if (parts)
+		u->parts = calloc(n_frames, sizeof(*u->parts));
+	if (!u->area || !u->free || !u->holders || (parts && !u->parts)) {
 		umem_destroy(u);
 		return -ENOMEM;
 	}
@@ -29,6 +31,7 @@ void umem_destroy(struct umem *u)
 	hugemem_free(u->area, u->size);
 	free(u->free);
 	free(u->holders);
+	free(u->parts);
 	memset(u, 0, sizeof(*u));
 }
 

@@ -3,8 +3,17 @@
 #pragma once
 
 #include <assert.h>
+#include <stdbool.h>
 
 #include "base/hugemem.h"
+
+/* A buffer of a frame of several. */
+struct umem_part {
+	uint64_t end;  /* address behind its last byte */
+	uint64_t next; /* address of the one that follows, or UMEM_NO_PART */
+};
+
+#define UMEM_NO_PART UINT64_MAX
 
 struct umem {
 	uint8_t *area;
@@ -16,11 +25,12 @@ struct umem {
 	uint64_t *free; /* stack of chunk addresses (offsets in area) */
 	uint8_t *holders; /* by chunk: the socket that it was given to last; valid unless it is free or in
 			   * the worker's hands */
+	struct umem_part *parts; /* by chunk, of those in the worker's hands; NULL: a frame has one buffer */
 	enum hugemem_kind kind;
 };
 
 /** n_frames chunks, all free. 0 or -ENOMEM. */
-MUST_CHECK int umem_init(struct umem *u, uint32_t n_frames, uint32_t chunk);
+MUST_CHECK int umem_init(struct umem *u, uint32_t n_frames, uint32_t chunk, bool parts);
 
 /** Free the area; the sockets that use it must be closed. A zeroed umem is fine. */
 void umem_destroy(struct umem *u);

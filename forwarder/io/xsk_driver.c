@@ -10,7 +10,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define NO_SOCKET UINT16_MAX
+#include "io/xsk_multi.h"
+
 #define IN_HAND (8 * BURST_MAX + PORT_HELD_MAX) /* frames that a worker may hold in a round */
 #define RETRY_MS 1				/* sleep while frames wait to be sent */
 
@@ -48,30 +49,18 @@ static unsigned xsk_rx(struct port *port, unsigned q, struct frame *frames, unsi
 	return n;
 }
 
-/* For how many of n frames there is room: in the completion ring, which must take all that is out,
- * and in the TX ring itself, of which the kernel may give a place back later than it shows the
- * frame that stood there as sent. */
-static uint32_t tx_room(struct xsk_sock *s, uint32_t n)
-{
-	uint32_t room = xsk_prod_nb_free(&s->tx, n);
-
-	if (room > XSK_TX_SIZE - s->n_tx_out)
-		room = XSK_TX_SIZE - s->n_tx_out;
-	return n < room ? n : room;
-}
-
 static unsigned xsk_tx(struct port *port, unsigned iface, const struct frame *frames, unsigned n)
 {
 	struct xsk_port *p = self(port);
 	uint32_t at = 0;
 
-	if (unlikely(p->tx_socks[iface] == NO_SOCKET))
+	if (unlikely(p->tx_socks[iface] == XSK_NO_SOCKET))
 		return 0;
 	struct xsk_sock *s = &p->socks[p->tx_socks[iface]];
-	if (tx_room(s, n) < n) {
+	if (xsk_tx_room(s, n) < n) {
 		xsk_socket_kick(s);
 		xsk_socket_reap(s, &p->umem);
-		n = tx_room(s, n);
+		n = xsk_tx_room(s, n);
 	}
 	if (n == 0)
 		return 0;
@@ -103,7 +92,7 @@ static void xsk_flush(struct port *port)
 	struct xsk_port *p = self(port);
 
 	for (unsigned i = 0; i < port->n_ifaces; i++) {
-		if (unlikely(p->tx_socks[i] == NO_SOCKET))
+		if (unlikely(p->tx_socks[i] == XSK_NO_SOCKET))
 			continue;
 		struct xsk_sock *s = &p->socks[p->tx_socks[i]];
 		if (s->n_tx_out == 0)
@@ -124,7 +113,8 @@ static void xsk_flush(struct port *port)
 static bool tx_waits(struct xsk_port *p)
 {
 	for (unsigned i = 0; i < p->port.n_ifaces; i++)
-		if (p->tx_socks[i] != NO_SOCKET && xsk_socket_tx_waiting(&p->socks[p->tx_socks[i]]))
+		if (p->tx_socks[i] != XSK_NO_SOCKET &&
+		    xsk_socket_tx_waiting(&p->socks[p->tx_socks[i]]))
 			return true;
 	return false;
 }
@@ -158,6 +148,19 @@ static void xsk_wake(struct port *port)
 	if (write(self(port)->wake_fd, &one, sizeof(one)) < 0)
 		errno = saved;
 }
+
+/* --- the drivers ----------------------------------------------------------------------------
+ */
+
+static const struct port_driver xsk_driver_multi = {
+	.rx = xsk_multi_rx,
+	.tx = xsk_multi_tx,
+	.free = xsk_multi_free,
+	.rest = xsk_multi_rest,
+	.flush = xsk_flush,
+	.sleep = xsk_sleep,
+	.wake = xsk_wake,
+};
 
 static const struct port_driver xsk_driver = {
 	.rx = xsk_rx,
@@ -207,11 +210,14 @@ void xsk_port_free(struct xsk_port *p)
 	free(p);
 }
 
-int xsk_port_init_umem(struct xsk_port *p, unsigned n_queues, uint32_t chunk)
+int xsk_port_init_umem(struct xsk_port *p, unsigned n_queues, uint32_t chunk, bool multi)
 {
+	unsigned in_hand = IN_HAND * (multi ? XSK_PARTS_MAX : 1);
+
+	p->port.driver = multi ? &xsk_driver_multi : &xsk_driver;
 	p->n_fill = n_queues * XSK_FILL_SIZE;
-	return umem_init(&p->umem, p->n_fill + p->port.n_ifaces * XSK_TX_SIZE + IN_HAND + XSK_SPARE,
-			 chunk);
+	return umem_init(&p->umem, p->n_fill + p->port.n_ifaces * XSK_TX_SIZE + in_hand + XSK_SPARE,
+			 chunk, multi);
 }
 
 static bool has_id(const struct xsk_port *p, unsigned id)
@@ -234,8 +240,9 @@ struct xsk_socket_spec xsk_port_spec(struct xsk_port *p, unsigned iface, unsigne
 		id++;
 	return (struct xsk_socket_spec){
 		.queue = queue,
-		.tx = p->tx_socks[iface] == NO_SOCKET,
+		.tx = p->tx_socks[iface] == XSK_NO_SOCKET,
 		.zerocopy = zerocopy,
+		.multi = p->umem.parts != NULL,
 		.umem = &p->umem,
 		.shared_fd = p->port.n_queues == 0 ? -1 : p->socks[0].fd,
 		.id = (uint8_t)id,
@@ -276,7 +283,7 @@ void xsk_port_remove(struct xsk_port *p, unsigned k, struct xsk_sock *out)
 	*out = p->socks[k];
 	p->limbo[p->n_limbo++] = (struct xsk_limbo){out->iface, out->queue, out->id};
 	if (p->tx_socks[out->iface] == k)
-		p->tx_socks[out->iface] = NO_SOCKET;
+		p->tx_socks[out->iface] = XSK_NO_SOCKET;
 	if (k != last) {
 		p->socks[k] = p->socks[last];
 		if (p->tx_socks[p->socks[k].iface] == last)

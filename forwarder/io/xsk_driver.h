@@ -21,6 +21,7 @@ struct xsk_limbo {
 #define XSK_LIMBO_MAX (2 * PORT_QUEUES_MAX)
 
 #define XSK_ALL_QUEUES UINT16_MAX
+#define XSK_NO_SOCKET UINT16_MAX /* in tx_socks */
 
 struct xsk_port {
 	struct port port; /* first */
@@ -40,8 +41,10 @@ MUST_CHECK struct xsk_port *xsk_port_new(unsigned n_ifaces);
 /** Close what is open, and free. NULL is fine. */
 void xsk_port_free(struct xsk_port *p);
 
-/** Give it a fresh UMEM of chunk-sized frames, enough for n_queues sockets. 0 or -ENOMEM. */
-MUST_CHECK int xsk_port_init_umem(struct xsk_port *p, unsigned n_queues, uint32_t chunk);
+/** Give it a fresh UMEM of chunk-sized buffers, enough for n_queues sockets; multi: a frame may take several.
+ *  0 or -ENOMEM. */
+MUST_CHECK int xsk_port_init_umem(struct xsk_port *p, unsigned n_queues, uint32_t chunk,
+				  bool multi);
 
 /** Open its next RX queue. The first queue of each interface also sends. On an error the port is to be
  *  closed. */
@@ -72,3 +75,15 @@ void xsk_port_share(struct xsk_port *p);
 
 /** Close all sockets and free the UMEM; the port is without queues again. */
 void xsk_port_close(struct xsk_port *p);
+
+/** For how many of n buffers there is room: in the completion ring, which must take all that is out,
+ *  and in the TX ring itself, of which the kernel may give a place back later than it shows the
+ *  buffer that stood there as sent. Thread: worker. */
+static inline uint32_t xsk_tx_room(struct xsk_sock *s, uint32_t n)
+{
+	uint32_t room = xsk_prod_nb_free(&s->tx, n);
+
+	if (room > XSK_TX_SIZE - s->n_tx_out)
+		room = XSK_TX_SIZE - s->n_tx_out;
+	return n < room ? n : room;
+}

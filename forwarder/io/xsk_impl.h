@@ -20,6 +20,7 @@ struct xsk {
 	enum xdp_mode wanted;
 	enum xdp_mode mode; /* in use */
 	uint32_t chunk;
+	bool multi; /* frames may take several chunks */
 	unsigned n_ifaces;
 	unsigned n_workers;
 	struct xsk_port **ports;

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "io/xsk_multi.h"
 
 /* Newer than the headers of Debian 12. */
 #ifndef XDP_MAX_TX_SKB_BUDGET
@@ -142,7 +143,9 @@ static int bind_retrying(const struct xsk_sock *s, const struct xsk_socket_spec 
 		addr.sxdp_flags = XDP_SHARED_UMEM;
 		addr.sxdp_shared_umem_fd = (uint32_t)spec->shared_fd;
 	} else {
-		addr.sxdp_flags = XDP_USE_NEED_WAKEUP | (spec->zerocopy ? XDP_ZEROCOPY : XDP_COPY);
+		addr.sxdp_flags = (uint16_t)(XDP_USE_NEED_WAKEUP |
+					     (spec->zerocopy ? XDP_ZEROCOPY : XDP_COPY) |
+					     (spec->multi ? XDP_USE_SG : 0));
 	}
 	while (bind(s->fd, (struct sockaddr *)&addr, sizeof(addr)) < 0) {
 		if (errno != EBUSY || clock_now_ms() >= deadline_ms)
@@ -152,15 +155,24 @@ static int bind_retrying(const struct xsk_sock *s, const struct xsk_socket_spec 
 	return 0;
 }
 
+static const char *likely_cause(int rc, const struct xsk_socket_spec *spec)
+{
+	if (rc == -EBUSY)
+		return " (another program has an AF_XDP socket on it)";
+	if (rc == -ENOBUFS)
+		return " (locked memory has a limit: ulimit -l unlimited, LimitMEMLOCK=infinity or "
+		       "--keep-ipc-lock)";
+	if (spec->multi && (rc == -EINVAL || rc == -EOPNOTSUPP))
+		return " (an MTU above " XSK_MTU_MAX_TEXT " needs multi-buffer XDP: Linux 6.6, and "
+		       "the driver)";
+	return "";
+}
+
 static int socket_error(struct error *err, int rc, const struct xsk_socket_spec *spec,
 			const char *what)
 {
 	return error_set(err, rc, "%s queue %u: cannot %s: %s%s", spec->ifname, spec->queue, what,
-			 strerror(-rc),
-			 rc == -EBUSY	  ? " (another program has an AF_XDP socket on it)"
-			 : rc == -ENOBUFS ? " (locked memory has a limit: ulimit -l unlimited, "
-					    "LimitMEMLOCK=infinity or --keep-ipc-lock)"
-					  : "");
+			 strerror(-rc), likely_cause(rc, spec));
 }
 
 int xsk_socket_make(struct xsk_sock *s, const struct xsk_socket_spec *spec, struct error *err)

@@ -21,6 +21,7 @@ struct xsk_socket_spec {
 	uint32_t queue;
 	bool tx;             /* with a TX ring; else for receiving only */
 	bool zerocopy;       /* of the first socket of a UMEM; others follow it */
+	bool multi;          /* frames of several buffers; the same */
 	struct umem *umem;
 	int shared_fd;       /* a bound socket of the UMEM, or -1: this is the first */
 	uint8_t id;          /* no other socket of the UMEM has it */

@@ -82,7 +82,40 @@ static ALWAYS_INLINE uint32_t pseudo_sum(const uint8_t *data, const struct packe
 	return fold_64(p->is_v6 ? sum_words(sum, ip + 8, 32) : sum_words(sum, ip + 12, 8));
 }
 
-bool checksum_apply(enum checksum_mode mode, uint8_t *data, const struct packet *p)
+/* Where the bytes behind the first `front` of the transport header and payload are. */
+struct rest {
+	uint32_t front;
+	const struct checksum_piece *pieces;
+	unsigned n;
+};
+
+/* Behind an odd number of bytes the others change places. */
+static uint32_t sum_pieces(uint32_t sum, const uint8_t *l4, uint32_t len, const struct rest *rest)
+{
+	uint32_t at = rest->front < len ? rest->front : len;
+
+	sum = checksum_add(sum, l4, at);
+	for (unsigned i = 0; i < rest->n && at < len; i++) {
+		const struct checksum_piece *c = &rest->pieces[i];
+		uint32_t n = c->len < len - at ? c->len : len - at;
+		uint16_t part = checksum_fold(checksum_add(0, c->data, n));
+
+		if (at & 1)
+			part = (uint16_t)(part << 8 | part >> 8);
+		sum = checksum_add(sum, &part, sizeof(part));
+		at += n;
+	}
+	return sum;
+}
+
+static ALWAYS_INLINE uint32_t sum_l4(uint32_t sum, const uint8_t *l4, uint32_t len,
+				     const struct rest *rest)
+{
+	return rest ? sum_pieces(sum, l4, len, rest) : checksum_add(sum, l4, len);
+}
+
+static ALWAYS_INLINE bool apply(enum checksum_mode mode, uint8_t *data, const struct packet *p,
+				const struct rest *rest)
 {
 	bool udp = p->proto == IPPROTO_UDP;
 	uint8_t *l4 = data + p->l4_offset;
@@ -103,15 +136,28 @@ bool checksum_apply(enum checksum_mode mode, uint8_t *data, const struct packet 
 	if (likely(mode == CHECKSUM_AUTO)) {
 		if (likely(old != checksum_fold(pseudo)))
 			return false;
-		if (checksum_fold(checksum_add(pseudo, l4, len)) == UINT16_MAX)
+		if (checksum_fold(sum_l4(pseudo, l4, len, rest)) == UINT16_MAX)
 			return false;
 	} else if (udp && old == 0 && !p->is_v6) {
 		return false;
 	}
 	memset(field, 0, 2);
-	new = (uint16_t)~checksum_fold(checksum_add(pseudo, l4, len));
+	new = (uint16_t)~checksum_fold(sum_l4(pseudo, l4, len, rest));
 	if (udp && new == 0)
 		new = UINT16_MAX; /* 0 would mean that there is none */
 	memcpy(field, &new, 2);
 	return new != old;
+}
+
+bool checksum_apply(enum checksum_mode mode, uint8_t *data, const struct packet *p)
+{
+	return apply(mode, data, p, NULL);
+}
+
+bool checksum_apply_pieces(enum checksum_mode mode, uint8_t *data, uint32_t front,
+			   const struct checksum_piece *pieces, unsigned n, const struct packet *p)
+{
+	struct rest rest = {.front = front - p->l4_offset, .pieces = pieces, .n = n};
+
+	return apply(mode, data, p, &rest);
 }

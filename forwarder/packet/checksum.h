@@ -29,3 +29,12 @@ void checksum_update(uint8_t *field, uint32_t difference);
  * fragment: it is over the whole packet, and whoever cuts a packet up completes it before). True
  * if the frame was changed. Thread: any. */
 bool checksum_apply(enum checksum_mode mode, uint8_t *data, const struct packet *p);
+
+struct checksum_piece {
+	const uint8_t *data;
+	uint32_t len;
+};
+
+/** The same for a frame of which only the first front bytes are at data, and the rest in n pieces. */
+bool checksum_apply_pieces(enum checksum_mode mode, uint8_t *data, uint32_t front,
+			   const struct checksum_piece *pieces, unsigned n, const struct packet *p);

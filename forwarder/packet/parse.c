@@ -45,6 +45,12 @@
 #define IP6F_MORE 1u
 #define AH_LEN_MIN 12
 
+/* Of several buffers, the first has so much behind the headers that are walked over: more than is
+ * read of a transport header. */
+#define FRONT_L4 64u
+_Static_assert(PARSE_FRONT_MIN >= ETH_LEN + VLANS_MAX * VLAN_LEN + 60 + FRONT_L4,
+	       "without extension headers, all are in front");
+
 static ALWAYS_INLINE uint16_t load_16(const uint8_t *b)
 {
 	uint16_t be;
@@ -63,9 +69,21 @@ static ALWAYS_INLINE uint8_t tcp_segment(uint8_t flags, bool payload)
 	return (uint8_t)((flags & TH_RST) | (flags & TH_FIN) << 1 | opens | payload << 3);
 }
 
+/* Of echo requests no more than the type is looked at; errors are never that long. */
+static SELDOM enum parse_result icmp_parse_front(const uint8_t *data, struct packet *p)
+{
+	uint16_t len = p->l3_len;
+
+	p->l3_len = (uint16_t)(p->l4_offset - p->l3_offset + FRONT_L4);
+	enum parse_result r = icmp_parse(data, p);
+	p->l3_len = len;
+	return r == PARSE_ECHO ? r : PARSE_NOT_L4;
+}
+
 /* The transport header at p->l4_offset, of a packet that ends with its IP length, or of which (not
  * whole) the first part does. */
-static ALWAYS_INLINE enum parse_result parse_l4(const uint8_t *data, struct packet *p, bool whole)
+static ALWAYS_INLINE enum parse_result parse_l4(const uint8_t *data, struct packet *p, bool whole,
+						bool split)
 {
 	const uint8_t *l4 = data + p->l4_offset;
 	uint32_t len = (uint32_t)p->l3_offset + p->l3_len - p->l4_offset;
@@ -87,7 +105,7 @@ static ALWAYS_INLINE enum parse_result parse_l4(const uint8_t *data, struct pack
 			udp_len = len;
 		p->segment = quic_is_initial(l4 + UDP_LEN, udp_len - UDP_LEN) ? SEG_INITIAL : 0;
 	} else if (whole && (p->proto == IPPROTO_ICMP || p->proto == IPPROTO_ICMPV6)) {
-		return icmp_parse(data, p);
+		return split ? icmp_parse_front(data, p) : icmp_parse(data, p);
 	} else {
 		return PARSE_NOT_L4;
 	}
@@ -98,7 +116,7 @@ static ALWAYS_INLINE enum parse_result parse_l4(const uint8_t *data, struct pack
 
 static SELDOM enum parse_result parse_first(const uint8_t *data, struct packet *p)
 {
-	enum parse_result r = parse_l4(data, p, false);
+	enum parse_result r = parse_l4(data, p, false, false);
 
 	p->kind = PACKET_FIRST;
 	return r == PARSE_OK ? PARSE_FRAGMENT : r;
@@ -145,7 +163,8 @@ static SELDOM enum parse_result parse_v4_fragment(const uint8_t *data, struct pa
 	return parse_first(data, p);
 }
 
-static ALWAYS_INLINE enum parse_result parse_v4(const uint8_t *data, uint32_t len, struct packet *p)
+static ALWAYS_INLINE enum parse_result parse_v4(const uint8_t *data, uint32_t len, struct packet *p,
+						bool split)
 {
 	const uint8_t *ip = data + p->l3_offset;
 	uint32_t room = len - p->l3_offset;
@@ -168,7 +187,7 @@ static ALWAYS_INLINE enum parse_result parse_v4(const uint8_t *data, uint32_t le
 		return parse_v4_fragment(data, p);
 	if (unlikely(header_len > V4_LEN))
 		p->keep_checksum = v4_source_routed(ip + V4_LEN, header_len - V4_LEN);
-	return parse_l4(data, p, true);
+	return parse_l4(data, p, true, split);
 }
 
 static ALWAYS_INLINE bool v6_is_extension(uint8_t next)
@@ -241,7 +260,9 @@ static enum parse_result v6_walk(const uint8_t *ip, uint32_t total, struct packe
 	return PARSE_OK;
 }
 
-static ALWAYS_INLINE enum parse_result parse_v6(const uint8_t *data, uint32_t len, struct packet *p)
+/* split: only front bytes are at data. */
+static ALWAYS_INLINE enum parse_result parse_v6(const uint8_t *data, uint32_t len, struct packet *p,
+						bool split, uint32_t front)
 {
 	const uint8_t *ip = data + p->l3_offset;
 	uint32_t room = len - p->l3_offset;
@@ -262,17 +283,19 @@ static ALWAYS_INLINE enum parse_result parse_v6(const uint8_t *data, uint32_t le
 	p->l4_offset = (uint16_t)(p->l3_offset + V6_LEN);
 	p->keep_checksum = false;
 	if (unlikely(v6_is_extension(p->proto))) {
-		enum parse_result r = v6_walk(ip, total_len, p);
+		uint32_t end = split ? front - p->l3_offset - FRONT_L4 : total_len;
+		enum parse_result r = v6_walk(ip, end < total_len ? end : total_len, p);
 
 		if (r != PARSE_OK)
 			return r;
 		if (p->kind == PACKET_FIRST)
 			return parse_first(data, p);
 	}
-	return parse_l4(data, p, true);
+	return parse_l4(data, p, true, split);
 }
 
-enum parse_result parse_packet(const uint8_t *data, uint32_t len, struct packet *p)
+static ALWAYS_INLINE enum parse_result parse(const uint8_t *data, uint32_t len, struct packet *p,
+					     bool split, uint32_t front)
 {
 	uint32_t l3 = ETH_LEN;
 
@@ -295,8 +318,19 @@ enum parse_result parse_packet(const uint8_t *data, uint32_t len, struct packet 
 	}
 	p->l3_offset = (uint16_t)l3;
 	if (type == ETHERTYPE_IPV4)
-		return parse_v4(data, len, p);
+		return parse_v4(data, len, p, split);
 	if (type == ETHERTYPE_IPV6)
-		return parse_v6(data, len, p);
+		return parse_v6(data, len, p, split, front);
 	return PARSE_NOT_IP;
+}
+
+enum parse_result parse_packet(const uint8_t *data, uint32_t len, struct packet *p)
+{
+	return parse(data, len, p, false, len);
+}
+
+SELDOM enum parse_result parse_front(const uint8_t *data, uint32_t front, uint32_t len,
+				     struct packet *p)
+{
+	return front < PARSE_FRONT_MIN ? PARSE_SCATTERED : parse(data, len, p, true, front);
 }

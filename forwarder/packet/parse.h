@@ -13,6 +13,7 @@ enum parse_result {
 	PARSE_NOT_IP,	 /* neither IPv4 nor IPv6 under at most two VLAN tags */
 	PARSE_NOT_L4,	 /* neither TCP nor UDP, nor an ICMP error about one of them */
 	PARSE_ECHO,	 /* an ICMP or ICMPv6 echo request */
+	PARSE_SCATTERED, /* the first of its buffers holds too little */
 };
 
 /* What a TCP packet tells about its flow. FIN, RST and payload are reported as they are found, also
@@ -62,3 +63,11 @@ struct packet {
  *  l3_offset, l3_len, tos and the VLAN fields are valid, and for PARSE_ECHO l4_offset too; for the
  *  others nothing in it may be used. Thread: any. Pure. */
 enum parse_result parse_packet(const uint8_t *data, uint32_t len, struct packet *p);
+
+/* So much of a frame must be in the first of its buffers: its headers, and what is quoted to a sender for
+ * whom it was too big. */
+#define PARSE_FRONT_MIN 1500u
+
+/** The same of a frame of len bytes of which only the first front are at data. PARSE_SCATTERED if they are
+ *  fewer than PARSE_FRONT_MIN; extension headers that go on behind them are PARSE_MALFORMED. */
+enum parse_result parse_front(const uint8_t *data, uint32_t front, uint32_t len, struct packet *p);

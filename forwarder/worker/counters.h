@@ -17,7 +17,7 @@
 	X(no_vip, "no VIP matches (it has just been removed)")                                     \
 	X(no_dip, "no DIP of the VIP is usable")                                                   \
 	X(no_neighbor, "the DIP's next hop is not resolved")                                       \
-	X(frame_too_big, "does not fit the egress MTU, or came in several buffers")                \
+	X(frame_too_big, "does not fit the egress MTU, or its first buffer holds too little")      \
 	X(no_headroom, "no room to put an outer header in front")                                  \
 	X(ttl_expired, "the packet's TTL or hop limit ended here")                                 \
 	X(family_mismatch, "the DIP's address family does not fit the packet's")                   \

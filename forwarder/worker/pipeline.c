@@ -67,6 +67,8 @@ static enum drop_reason reason_of_parse(enum parse_result r)
 		return DROP_not_l4;
 	case PARSE_NOT_IP:
 		return DROP_no_vip;
+	case PARSE_SCATTERED:
+		return DROP_frame_too_big;
 	default:
 		return DROP_malformed;
 	}
@@ -77,7 +79,11 @@ static void parse(struct burst *b)
 	for (unsigned i = 0; i < b->n; i++) {
 		const struct frame *f = &b->frames[i];
 		do
-			b->parsed[i] = (uint8_t)parse_packet(f->data, f->len, &b->packets[i]);
+			b->parsed[i] =
+				likely(!f->more)
+					? (uint8_t)parse_packet(f->data, f->len, &b->packets[i])
+					: (uint8_t)parse_front(f->data, f->len - f->more, f->len,
+							       &b->packets[i]);
 		while (unlikely(b->parsed[i] == PARSE_NOT_IP) && back_unmark(b, i));
 	}
 }
@@ -123,11 +129,6 @@ static void classify(struct burst *b)
 	for (unsigned i = 0; i < b->n; i++) {
 		const struct packet *p = &b->packets[i];
 		struct lookup *f = &b->flows[i];
-		if (unlikely(b->frames[i].more)) {
-			b->backs &= ~(1u << i);
-			burst_end(b, i, DROP_frame_too_big);
-			continue;
-		}
 		if (unlikely(b->parsed[i] != PARSE_OK || (b->backs >> i & 1)) &&
 		    !classify_odd(b, i))
 			continue;
@@ -249,6 +250,19 @@ static SELDOM void clamp_mss(struct burst *b, unsigned i)
 	mss_clamp(b->frames[i].data, &b->packets[i], mtu > overhead ? mtu - overhead : 0);
 }
 
+static SELDOM bool checksum_apply_more(struct burst *b, unsigned i)
+{
+	struct checksum_piece pieces[PORT_REST_MAX];
+	const struct frame *f = &b->frames[i];
+	unsigned n = 0;
+
+	while (n < PORT_REST_MAX &&
+	       (pieces[n].data = port_rest(b->w->port, f, n, &pieces[n].len)) != NULL)
+		n++;
+	return checksum_apply_pieces(b->w->checksum, f->data, f->len - f->more, pieces, n,
+				     &b->packets[i]);
+}
+
 static void rewrite(struct burst *b)
 {
 	uint64_t completed = 0;
@@ -257,7 +271,11 @@ static void rewrite(struct burst *b)
 		const struct lookup *f = &b->flows[i];
 		if (!f->vip && likely(!(b->backs >> i & 1)))
 			continue;
-		completed += checksum_apply(b->w->checksum, b->frames[i].data, &b->packets[i]);
+		if (likely(!b->frames[i].more))
+			completed +=
+				checksum_apply(b->w->checksum, b->frames[i].data, &b->packets[i]);
+		else
+			completed += checksum_apply_more(b, i);
 		if (unlikely(!f->vip)) {
 			back_rewrite(b, i);
 			continue;

@@ -71,7 +71,8 @@ static struct trace_record *next_record(struct trace_burst *t, unsigned n, uint1
 static void keep(struct trace_record *r, const struct trace_tap *tap, const struct frame *f)
 {
 	r->len = f->len;
-	r->len_kept = f->len < tap->filter.snap ? f->len : tap->filter.snap;
+	uint32_t front = f->len - (f->more < f->len ? f->more : 0);
+	r->len_kept = front < tap->filter.snap ? front : tap->filter.snap;
 	memcpy(r->data, f->data, r->len_kept);
 }
 

@@ -108,7 +108,7 @@ enum sim_odd {
 	ODD_STRANGER, /* to an address that is no VIP's */
 	ODD_ARP,
 	ODD_TAGS,     /* three VLAN tags */
-	ODD_PARTS,    /* the first buffer of several */
+	ODD_PARTS,    /* several buffers, the first too small */
 	N_ODDS
 };
 

@@ -200,7 +200,7 @@ static void inject(struct sim *s, unsigned tuple, enum segment segment)
 	if (t->proto == IPPROTO_UDP)
 		quic_draw(s, t, &p);
 	build(s, t, &p, buf);
-	int rc = p.odd == ODD_PARTS ? port_mem_inject_more(port, 0, 0, buf, p.len)
+	int rc = p.odd == ODD_PARTS ? port_mem_inject_more(port, 0, 0, buf, p.len, p.len / 2)
 				    : port_mem_inject(port, 0, 0, buf, p.len);
 	if (rc != 0)
 		return;

@@ -9,11 +9,17 @@
 
 void forwarding_init(struct forwarding *f, unsigned tx_ring, unsigned headroom, uint32_t n_records)
 {
+	forwarding_init_sized(f, tx_ring, headroom, n_records, 2048);
+}
+
+void forwarding_init_sized(struct forwarding *f, unsigned tx_ring, unsigned headroom,
+			   uint32_t n_records, unsigned frame_size)
+{
 	struct port_mem_config pc = {
 		.n_queues = 2,
 		.n_ifaces = FORWARDING_IFACES,
 		.n_frames = FORWARDING_FRAMES,
-		.frame_size = 2048,
+		.frame_size = frame_size,
 		.headroom = headroom,
 		.tx_ring = tx_ring,
 	};

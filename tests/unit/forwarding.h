@@ -17,6 +17,9 @@ struct forwarding {
 /** A worker over a port of 2 queues and 3 interfaces; tx_ring and headroom as in port_mem_config. No
  *  snapshot is set. Aborts without memory. */
 void forwarding_init(struct forwarding *f, unsigned tx_ring, unsigned headroom, uint32_t n_records);
+/** The same with buffers of another size than 2048 bytes. */
+void forwarding_init_sized(struct forwarding *f, unsigned tx_ring, unsigned headroom,
+			   uint32_t n_records, unsigned frame_size);
 void forwarding_destroy(struct forwarding *f);
 
 /** A TCP and UDP VIP at this slot and address, any port, l2, affinity flow. DIPs 1..n_dips: usable,

@@ -309,6 +309,39 @@ START_TEST(test_corruption_stays)
 }
 END_TEST
 
+/* However a frame is cut up, also at odd places. */
+START_TEST(test_pieces)
+{
+	uint64_t state = frames_seed();
+
+	for (unsigned i = 0; i < REPEATS(3000); i++) {
+		static const enum checksum_mode modes[] = {CHECKSUM_AUTO, CHECKSUM_KEEP,
+							   CHECKSUM_COMPLETE};
+		enum checksum_mode mode = modes[i % 3];
+		struct checksum_piece pieces[8];
+		struct frames_spec s;
+		struct packet p;
+		unsigned n = 0;
+
+		frames_random_spec(&state, &s);
+		s.payload_len = (uint32_t)(frames_random(&state) >> 40) % 3000;
+		uint32_t len = build(buf, &s, i & 1 ? FRAMES_SUM_PARTIAL : FRAMES_SUM_FULL);
+		if (parse_packet(buf, len, &p) != PARSE_OK)
+			continue;
+		memcpy(want, buf, len);
+		uint32_t front = p.l4_offset + 20u, at = front < len ? front : len;
+		front = at;
+		for (; n < 8 && at < len; at += pieces[n++].len) {
+			uint32_t some = 1 + (uint32_t)(frames_random(&state) >> 40) % (len - at);
+			pieces[n] = (struct checksum_piece){buf + at, n == 7 ? len - at : some};
+		}
+		bool changed = checksum_apply(mode, want, &p);
+		ck_assert(checksum_apply_pieces(mode, buf, front, pieces, n, &p) == changed);
+		ck_assert_mem_eq(buf, want, len);
+	}
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("checksum");
@@ -318,6 +351,7 @@ int main(void)
 	tcase_add_test(tc, test_add_random);
 	tcase_add_test(tc, test_add_extremes);
 	tcase_add_test(tc, test_rfc_1071_example);
+	tcase_add_test(tc, test_pieces);
 	tcase_add_test(tc, test_apply_to_random_frames);
 	tcase_add_test(tc, test_every_length);
 	tcase_add_test(tc, test_every_field_value);

@@ -140,13 +140,57 @@ START_TEST(test_inject_refuses)
 	ck_assert_int_eq(port_mem_inject(port, 1, 0, bytes, 60), -ENOBUFS);
 	ck_assert_uint_eq(port_rx(port, 0, &f, 1), 1);
 	port_free(port, &f, 1);
-	ck_assert_int_eq(port_mem_inject_more(port, 1, 1, bytes, 60), 0);
+	ck_assert_int_eq(port_mem_inject_more(port, 1, 1, bytes, 60, 30), -ENOBUFS);
+	ck_assert_int_eq(port_mem_inject(port, 1, 1, bytes, 60), 0);
 	for (unsigned i = 0; i < 5; i++) {
 		ck_assert_uint_eq(port_rx(port, 1, &f, 1), 1);
 		ck_assert_uint_eq(f.more, 0);
 	}
 	ck_assert_uint_eq(port_rx(port, 1, &f, 1), 1);
-	ck_assert_uint_eq(f.more, 1);
+	ck_assert_uint_eq(f.more, 0);
+}
+END_TEST
+
+/* A frame in several buffers: it can be read in pieces, grows at the front, loses its end, and
+ * gives all of its buffers back. */
+START_TEST(test_several_buffers)
+{
+	uint8_t bytes[2000], out[2100];
+	uint32_t len, at = 400;
+	struct frame f;
+
+	for (unsigned i = 0; i < sizeof(bytes); i++)
+		bytes[i] = (uint8_t)(i * 7 + i / 256);
+	for (unsigned round = 0; round < 3; round++) {
+		ck_assert_int_eq(port_mem_inject_more(port, 2, 1, bytes, 2000, 400), 0);
+		ck_assert_uint_eq(port_mem_n_free(port), 16 - 1 - 4); /* 512 each */
+		ck_assert_uint_eq(port_rx(port, 2, &f, 1), 1);
+		ck_assert(f.len == 2000 && f.more == 1600 && !memcmp(f.data, bytes, 400));
+		ck_assert_uint_eq(port_mem_n_held(port), 1);
+		at = 400;
+		for (unsigned k = 0;; k++) {
+			const uint8_t *rest = port_rest(port, &f, k, &len);
+			if (!rest)
+				break;
+			ck_assert_mem_eq(rest, bytes + at, len);
+			at += len;
+		}
+		ck_assert_uint_eq(at, 2000);
+		if (round == 2)
+			break;
+		f.data -= 20;
+		f.len = round ? 300 : 2020 - 5;
+		memset(f.data, 0xee, 20);
+		ck_assert_uint_eq(port_tx(port, 0, &f, 1), 1);
+		port_flush(port);
+		ck_assert_uint_eq(port_mem_take(port, 0, out, sizeof(out)), f.len);
+		ck_assert(out[0] == 0xee && out[19] == 0xee);
+		ck_assert_mem_eq(out + 20, bytes, f.len - 20);
+		ck_assert_uint_eq(port_mem_n_free(port), 16);
+	}
+	port_free(port, &f, 1);
+	ck_assert_uint_eq(port_mem_n_free(port), 16);
+	ck_assert_uint_eq(port_mem_n_held(port), 0);
 }
 END_TEST
 
@@ -367,6 +411,7 @@ int main(void)
 	tcase_add_test(tc, test_tx_goes_out_at_flush);
 	tcase_add_test(tc, test_tx_ring_full);
 	tcase_add_test(tc, test_inject_refuses);
+	tcase_add_test(tc, test_several_buffers);
 #ifdef HAVE_NO_MEMORY_TEST
 	tcase_add_test(tc, test_no_memory);
 #endif

@@ -148,7 +148,7 @@ START_TEST(bad_configurations)
 		{{.n_ifaces = 2, .ifaces = {"l0", "l0"}}, "true", "named twice"},
 		{{.n_ifaces = 1, .ifaces = {"lo"}}, "true", "not an Ethernet"},
 		{{.n_ifaces = 2, .ifaces = {"l0", "l1"}, .n_workers = 3}, "true", "only 2"},
-		{{.n_ifaces = 1, .ifaces = {"l0"}}, "ip link set l0 mtu 3499", "limit is 3498"},
+		{{.n_ifaces = 1, .ifaces = {"l0"}}, "ip link set l0 mtu 9217", "limit is 9216"},
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
@@ -222,6 +222,45 @@ START_TEST(large_frames)
 	usleep(50000);
 	ck_assert_uint_eq(xsk_rx_too_big(x), 1);
 	ck_assert_uint_eq(bed_forward(p, 0, 1, 50), 0);
+	xsk_close(x);
+}
+END_TEST
+
+/* Frames of one to three buffers come whole and leave whole, in their order; one that nobody sends
+ * gives all of them back. */
+START_TEST(several_buffers)
+{
+	static const uint32_t sizes[] = {0, 8900, 3000, 8960, 4000, 1400, 7700, 3800};
+	static uint8_t got[16384], want[16384];
+	struct frames_spec s = bed_syn(0, 1, VIP_PORT);
+
+	ck_assert_int_eq(netns_sh("ip link set l0 mtu 9000 && ip link set l1 mtu 9000"), 0);
+	netns_enter(bed_peer);
+	ck_assert_int_eq(netns_sh("ip link set p0 mtu 9000 && ip link set p1 mtu 9000"), 0);
+	netns_enter(bed_lb);
+	struct xsk *x = bed_open_ports(2, 1, XDP_MODE_COPY);
+	struct port *p = xsk_port(x, 0);
+	bed_start(x);
+	ck_assert_uint_eq(xsk_mtu_limit(x), XSK_MTU_JUMBO);
+	for (unsigned round = 0; round < 400; round++) {
+		for (unsigned i = 0; i < ARRAY_LEN(sizes); i++) {
+			s.payload_len = sizes[i];
+			s.payload_seed = round * 8 + i;
+			bed_inject(0, &s);
+		}
+		int out = round % 4 ? 1 : -1;
+		ck_assert_uint_eq(bed_forward(p, out, ARRAY_LEN(sizes), 2000), ARRAY_LEN(sizes));
+		for (unsigned i = 0; out == 1 && i < ARRAY_LEN(sizes); i++) {
+			s.payload_len = sizes[i];
+			s.payload_seed = round * 8 + i;
+			uint32_t len = frames_build(want, &s);
+			memcpy(want + 6, bed_macs[1], 6);
+			ck_assert_uint_eq(bed_take(1, bed_macs[1], got, sizeof(got), 2000), len);
+			ck_assert_mem_eq(got, want, len);
+		}
+		bed_check_frames(p);
+	}
+	ck_assert_uint_eq(xsk_rx_too_big(x), 0);
 	xsk_close(x);
 }
 END_TEST
@@ -383,6 +422,7 @@ int main(void)
 	tcase_add_test(t, bad_configurations);
 	tcase_add_test(t, busy_queue);
 	tcase_add_test(t, large_frames);
+	tcase_add_test(t, several_buffers);
 	tcase_add_test(t, follows_mac_addresses);
 	tcase_add_test(t, survives_link_flaps);
 	tcase_add_test(t, survives_a_removed_interface);

@@ -37,10 +37,10 @@ static void setup(void)
 
 	netns_enter(netns_new());
 	spec.ifindex = (int)if_nametoindex("lo");
-	ck_assert_msg(steer_open(1, &spec.ifindex, FRAME_MAX, &steer, &err) == 0, "%s",
+	ck_assert_msg(steer_open(1, &spec.ifindex, FRAME_MAX, false, &steer, &err) == 0, "%s",
 		      err.message);
 	ck_assert(steer_set_mac(steer, 0, lb_mac));
-	ck_assert_int_eq(umem_init(&umem, XSK_FILL_SIZE, 2048), 0);
+	ck_assert_int_eq(umem_init(&umem, XSK_FILL_SIZE, 2048, false), 0);
 	ck_assert_msg(xsk_socket_open(&sock, &spec, clock_now_ms() + 2000, &err) == 0, "%s",
 		      err.message);
 }

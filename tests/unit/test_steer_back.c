@@ -82,7 +82,7 @@ static void setup(void)
 		ifindexes[i] = (int)if_nametoindex(names[i]);
 		netns_mac(names[i], macs[i]);
 	}
-	ck_assert_msg(steer_open(N_SIDES, ifindexes, FRAME_MAX, &steer, &err) == 0, "%s",
+	ck_assert_msg(steer_open(N_SIDES, ifindexes, FRAME_MAX, false, &steer, &err) == 0, "%s",
 		      err.message);
 	for (unsigned i = 0; i < N_SIDES; i++)
 		ck_assert(steer_set_mac(steer, i, macs[i]));

@@ -29,7 +29,7 @@ static void setup(void)
 
 	netns_enter(netns_new());
 	ifindex = (int)if_nametoindex("lo");
-	ck_assert_msg(steer_open(1, &ifindex, 1792, &steer, &err) == 0, "%s", err.message);
+	ck_assert_msg(steer_open(1, &ifindex, 1792, false, &steer, &err) == 0, "%s", err.message);
 	ck_assert(steer_set_mac(steer, 0, lb_mac));
 	memset(present, 0, sizeof(present));
 }

@@ -13,7 +13,7 @@ static bool out[N];	  /* not in the pool */
 
 static void setup(void)
 {
-	ck_assert_int_eq(umem_init(&u, N, 2048), 0);
+	ck_assert_int_eq(umem_init(&u, N, 2048, false), 0);
 	memset(out, 0, sizeof(out));
 }
 

@@ -189,7 +189,7 @@ static void check_taken_queue(struct xsk *x)
 	struct error err = {""};
 
 	spec.ifindex = (int)if_nametoindex("l1");
-	ck_assert_int_eq(umem_init(&umem, XSK_FILL_SIZE, 2048), 0);
+	ck_assert_int_eq(umem_init(&umem, XSK_FILL_SIZE, 2048, false), 0);
 	ck_assert_msg(xsk_socket_open(&thief, &spec, clock_now_ms() + 2000, &err) == 0, "%s",
 		      err.message);
 	ck_assert_int_eq(xsk_iface_take(x, 1, &bed_at_once, &err), -EBUSY);

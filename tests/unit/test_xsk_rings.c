@@ -36,7 +36,7 @@ static void setup(void)
 {
 	p = xsk_port_new(1);
 	ck_assert_ptr_nonnull(p);
-	ck_assert_int_eq(umem_init(&p->umem, FRAMES, CHUNK), 0);
+	ck_assert_int_eq(umem_init(&p->umem, FRAMES, CHUNK, false), 0);
 	s = &p->socks[0];
 	s->fd = -1;
 	s->fill_max = XSK_FILL_SIZE;
