@@ -12,6 +12,8 @@
  * What a DIP, or a router on its side, has to say about a client's packets (no such port, a link that
  * is too narrow) goes back by the same way: it quotes the packet as the DIP got it.
  *
+ * Of a packet in fragments the first tells whose it is, and that is remembered for the others.
+ *
  * Which DIPs' side a packet came from, the worker checks. */
 #pragma once
 
@@ -19,6 +21,8 @@
 #define AF_INET6 10
 #define IP4_DF 0x4000
 #define HOP_SEEN_NS 1000000000ull /* so often is a next hop's use noted */
+#define PART_LIFE_NS 1000000000ull /* FRAGMENT_LIFE_MS of the worker's cache */
+#define IP6_MORE 1
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -42,11 +46,22 @@ struct {
 	__type(value, __u64);
 } back_wanted SEC(".maps");
 
-/* Entries of `backs`: with none nothing is looked up. */
+/* Of packets in fragments that a DIP's address has sent, lately. The worker has such a table of its
+ * own; this one is for what it must not get, the rest of what the kernel forwards for a DIP. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, STEER_PARTS_MAX);
+	__type(key, struct steer_part_key);
+	__type(value, struct steer_part);
+} back_parts SEC(".maps");
+
+/* Ways in `backs`: with none nothing is looked up. */
 volatile __u32 n_backs;
 
 /* The kernel's index of each interface, in the order of the worker's; 0 = none. */
 volatile __u32 egress_ifindex[STEER_IFACES_MAX];
+
+enum part { WHOLE, FIRST, LATER };
 
 /* Where the packet is in the frame, and whose. */
 struct way_back {
@@ -57,6 +72,8 @@ struct way_back {
 	__u8 hops; /* TTL */
 	__u8 is_error; /* an ICMP error that quotes a packet to that end */
 	__u8 by_router; /* it does not come from that end itself */
+	__u8 part; /* enum part; of LATER the ports, and of IPv6 the protocol, are not known */
+	__u32 part_id;
 };
 
 static __always_inline int read_ends(void *l4, void *end, __u8 proto, struct way_back *w)
@@ -97,12 +114,20 @@ static __always_inline int read_ipv4_ends(void *end, struct way_back *w)
 {
 	struct iphdr *ip = w->l3;
 
-	if ((void *)(ip + 1) > end || ip->ihl < 5 || (ip->frag_off & bpf_htons(0x1fff)))
+	if ((void *)(ip + 1) > end || ip->ihl < 5)
 		return 0;
 	w->hops = ip->ttl;
 	if (ip->protocol == IPPROTO_ICMP)
 		return read_icmp4_ends(ip, end, w);
 	put_ipv4(w->from.addr, &ip->saddr);
+	if (ip->frag_off & bpf_htons(IP4_FRAGMENT)) {
+		w->part = ip->frag_off & bpf_htons(IP4_OFFSET) ? LATER : FIRST;
+		w->part_id = ip->id;
+	}
+	if (w->part == LATER) {
+		w->from.proto = ip->protocol;
+		return is_balanced(ip->protocol);
+	}
 	return read_ends(w->l3 + ip->ihl * 4, end, ip->protocol, w);
 }
 
@@ -138,13 +163,28 @@ static __always_inline int read_ipv6_ends(struct xdp_md *ctx, void *end, struct 
 		__u8 *ext = p;
 
 		if (next == IPPROTO_ICMPV6)
-			return read_icmp6_ends(ctx, ip, p, end, w);
-		if (!is_extension(next) || next == NEXTHDR_FRAGMENT)
+			return w->part ? 0 : read_icmp6_ends(ctx, ip, p, end, w);
+		__u32 len;
+
+		if (!is_extension(next))
 			return read_ends(p, end, next, w);
 		if (p + 8 > end)
 			return 0;
-		p += next == NEXTHDR_AUTH ? (ext[1] + 2) * 4 : (ext[1] + 1) * 8;
+		if (next == NEXTHDR_FRAGMENT) {
+			__be16 at = ((__be16 *)p)[1];
+
+			w->part_id = ((__u32 *)p)[1];
+			w->part = at & bpf_htons(IP6_OFFSET) ? LATER
+				  : at & bpf_htons(IP6_MORE) ? FIRST
+							     : WHOLE;
+			if (w->part == LATER)
+				return is_balanced(ext[0]) || is_extension(ext[0]);
+			len = 8;
+		} else {
+			len = next == NEXTHDR_AUTH ? (ext[1] + 2) * 4 : (ext[1] + 1) * 8;
+		}
 		next = ext[0];
+		p += len;
 	}
 	return 0;
 }
@@ -187,9 +227,89 @@ static __always_inline struct steer_back *find_back(const struct way_back *w)
 	return bpf_map_lookup_elem(&backs, &key);
 }
 
+static __always_inline struct steer_back *find_address(const struct way_back *w)
+{
+	struct steer_back_key key = w->from;
+
+	key.port = 0;
+	key.proto = 0;
+	return bpf_map_lookup_elem(&backs, &key);
+}
+
+static __always_inline int part_key_of(struct xdp_md *ctx, void *end,
+				       const struct way_back *w, struct steer_part_key *key)
+{
+	struct ipv6hdr *ip6 = w->l3;
+	struct iphdr *ip = w->l3;
+
+	key->id = w->part_id;
+	key->ifindex = ctx->ingress_ifindex;
+	if (w->is_v6) {
+		if ((void *)(ip6 + 1) > end)
+			return 0;
+		__builtin_memcpy(key->src, &ip6->saddr, 16);
+		__builtin_memcpy(key->dst, &ip6->daddr, 16);
+	} else {
+		if ((void *)(ip + 1) > end)
+			return 0;
+		put_ipv4(key->src, &ip->saddr);
+		put_ipv4(key->dst, &ip->daddr);
+		key->proto = ip->protocol;
+	}
+	return 1;
+}
+
+static __always_inline void remember_part(struct xdp_md *ctx, void *end,
+					  const struct way_back *w, const struct steer_back *b)
+{
+	struct steer_part_key key = {};
+	struct steer_part part = {.seen_ns = bpf_ktime_get_coarse_ns(),
+				  .sport = w->from.port,
+				  .dport = w->dport,
+				  .proto = w->from.proto,
+				  .ours = b != NULL};
+
+	if (!find_address(w) || !part_key_of(ctx, end, w, &key))
+		return;
+	if (b)
+		__builtin_memcpy(part.vip, b->vip, 16);
+	bpf_map_update_elem(&back_parts, &key, &part, BPF_ANY);
+}
+
+/* One that comes before its first is the worker's if a DIP's address has sent it. If its packet turns
+ * out to be none of a VIP's, it waits there in vain. */
+static __always_inline const __u8 *find_part(struct xdp_md *ctx, void *end,
+						struct way_back *w)
+{
+	struct steer_part_key key = {};
+
+	if (!part_key_of(ctx, end, w, &key))
+		return NULL;
+	struct steer_part *part = bpf_map_lookup_elem(&back_parts, &key);
+	if (part && bpf_ktime_get_coarse_ns() - part->seen_ns <= PART_LIFE_NS) {
+		w->from.port = part->sport;
+		w->from.proto = part->proto;
+		w->dport = part->dport;
+		return part->ours ? part->vip : NULL;
+	}
+	struct steer_back *b = find_address(w);
+	return b ? b->vip : NULL;
+}
+
+/* The source that the client will see; NULL: it is the kernel's packet. */
+static __always_inline const __u8 *find_vip(struct xdp_md *ctx, void *end, struct way_back *w)
+{
+	if (w->part == LATER)
+		return find_part(ctx, end, w);
+	struct steer_back *b = find_back(w);
+	if (w->part == FIRST)
+		remember_part(ctx, end, w, b);
+	return b ? b->vip : NULL;
+}
+
 /* The kernel's answer for the packet as the client will get it: BPF_FIB_LKUP_RET_*, or negative. */
 static __always_inline long ask_fib(struct xdp_md *ctx, void *end, const struct way_back *w,
-				    const struct steer_back *b, struct bpf_fib_lookup *f)
+				    const __u8 *vip, struct bpf_fib_lookup *f)
 {
 	f->ifindex = ctx->ingress_ifindex;
 	f->l4_protocol = w->is_error ? w->is_v6 ? IPPROTO_ICMPV6 : IPPROTO_ICMP : w->from.proto;
@@ -206,7 +326,7 @@ static __always_inline long ask_fib(struct xdp_md *ctx, void *end, const struct 
 		if (w->by_router)
 			__builtin_memcpy(f->ipv6_src, &ip->saddr, 16);
 		else
-			__builtin_memcpy(f->ipv6_src, b->vip, 16);
+			__builtin_memcpy(f->ipv6_src, vip, 16);
 		__builtin_memcpy(f->ipv6_dst, &ip->daddr, 16);
 	} else {
 		struct iphdr *ip = w->l3;
@@ -219,7 +339,7 @@ static __always_inline long ask_fib(struct xdp_md *ctx, void *end, const struct 
 		if (w->by_router)
 			f->ipv4_src = ip->saddr;
 		else
-			__builtin_memcpy(&f->ipv4_src, &b->vip[12], 4);
+			__builtin_memcpy(&f->ipv4_src, &vip[12], 4);
 		f->ipv4_dst = ip->daddr;
 	}
 	return bpf_fib_lookup(ctx, f, sizeof(*f), 0);
@@ -281,10 +401,10 @@ __attribute__((noinline)) int take_way_back(struct xdp_md *ctx)
 
 	if (!read_way_back(ctx, &w))
 		return 0;
-	struct steer_back *b = find_back(&w);
-	if (!b || w.hops <= 1)
+	const __u8 *vip = w.hops > 1 ? find_vip(ctx, end, &w) : NULL;
+	if (!vip)
 		return 0;
-	switch (ask_fib(ctx, end, &w, b, &f)) {
+	switch (ask_fib(ctx, end, &w, vip, &f)) {
 	case BPF_FIB_LKUP_RET_SUCCESS:
 		note_hop(&back_used, &f);
 		code = egress_code(f.ifindex);

@@ -28,10 +28,28 @@ static void tell(struct steer_backs *s)
 		*s->told[i] = s->n;
 }
 
+/* The address of an end that comes (by: 1), stays (0) or goes (-1), by which fragments without a
+ * port are known. */
+static int count_address(const struct steer_backs *s, const struct back_key *end,
+			 const struct ip_addr *vip, int by)
+{
+	struct back_key key = {.address = end->address};
+	struct steer_back b = {.n = 0};
+
+	if (bpf_map_lookup_elem(s->ways_fd, &key, &b) < 0 && errno != ENOENT)
+		return -errno;
+	b.n += (__u32)by;
+	if (vip)
+		memcpy(b.vip, vip->b, sizeof(b.vip));
+	int rc = b.n ? bpf_map_update_elem(s->ways_fd, &key, &b, BPF_ANY)
+		     : bpf_map_delete_elem(s->ways_fd, &key);
+	return rc < 0 ? -errno : 0;
+}
+
 int steer_add_back(struct steer_backs *s, const struct back_key *key, const struct ip_addr *vip,
 		   struct error *err)
 {
-	struct steer_back b;
+	struct steer_back b = {.n = 1};
 	bool is_new;
 
 	memcpy(b.vip, vip->b, sizeof(b.vip));
@@ -40,7 +58,8 @@ int steer_add_back(struct steer_backs *s, const struct back_key *key, const stru
 		return map_error(err, -errno, "add");
 	s->n += is_new;
 	tell(s);
-	return 0;
+	int rc = count_address(s, key, vip, is_new);
+	return rc < 0 ? map_error(err, rc, "add") : 0;
 }
 
 int steer_del_back(struct steer_backs *s, const struct back_key *key, struct error *err)
@@ -49,7 +68,8 @@ int steer_del_back(struct steer_backs *s, const struct back_key *key, struct err
 		return errno == ENOENT ? 0 : map_error(err, -errno, "remove");
 	s->n--;
 	tell(s);
-	return 0;
+	int rc = count_address(s, key, NULL, -1);
+	return rc < 0 ? map_error(err, rc, "remove") : 0;
 }
 
 static struct back_hop hop_of(const struct steer_hop_key *key)

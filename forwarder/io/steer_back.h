@@ -11,6 +11,7 @@ struct steer_backs {
 	int ways_fd;
 	int used_fd;
 	int wanted_fd;
+	int parts_fd;
 	uint32_t n; /* ways */
 	unsigned n_told;
 	volatile __u32 *told[IFACES_MAX]; /* n in each program */

@@ -29,11 +29,13 @@ enum steer_count {
 
 /* --- the ways back of mode nat ------------------------------------------------------------------- */
 
-#define STEER_BACKS_MAX 262144 /* DIPs, each with two protocols */
+#define STEER_BACKS_MAX 393216 /* DIPs, each with two protocols and an address */
+#define STEER_PARTS_MAX 16384
 #define STEER_HOPS_MAX 4096
 #define STEER_WANTED_MAX 256
 
-/* Key of map `backs`: a DIP's end of its connections (struct back_key). */
+/* Key of map `backs`: a DIP's end of its connections (struct back_key); or, port and proto being 0, the
+ * address of some. */
 struct steer_back_key {
 	__u8 addr[16];
 	__be16 port; /* 0 = any */
@@ -41,9 +43,31 @@ struct steer_back_key {
 	__u8 zero;
 };
 
-/* Its value: the source that clients will see, by which routes may be chosen. */
+/* Its value: the source that clients will see, by which routes may be chosen. Of an address: one of
+ * those. */
 struct steer_back {
 	__u8 vip[16];
+	__u32 n; /* of an address: ends that have it */
+};
+
+/* Key of map `back_parts`: a packet in fragments. */
+struct steer_part_key {
+	__u8 src[16];
+	__u8 dst[16];
+	__u32 id;
+	__u32 ifindex; /* it has come in by */
+	__u32 proto;   /* of IPv4 */
+};
+
+/* Its value: what the first one has told. */
+struct steer_part {
+	__u64 seen_ns;
+	__u8 vip[16];
+	__be16 sport;
+	__be16 dport;
+	__u8 proto;
+	__u8 ours; /* 0: it is the kernel's, as the others then are */
+	__u8 zero[2];
 };
 
 /* Key of maps `back_used` and `back_wanted`: a next hop towards clients. */

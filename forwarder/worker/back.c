@@ -11,22 +11,37 @@
 #include "worker/back.h"
 
 #include <arpa/inet.h>
+#include <assert.h>
 
 #include "io/steer_map.h"
 #include "packet/nat.h"
 #include "packet/ttl.h"
+#include "worker/fragments.h"
 
 #define TYPE_AT 12
 
 /* The Ethernet type that steer's mark has taken the place of. */
+static const uint16_t types[] = {[STEER_BACK_V4] = 0x0800,
+				 [STEER_BACK_V6] = 0x86dd,
+				 [STEER_BACK_CTAG] = 0x8100,
+				 [STEER_BACK_STAG] = 0x88a8};
+
 static uint16_t type_of(uint16_t mark)
 {
-	static const uint16_t types[] = {[STEER_BACK_V4] = 0x0800,
-					 [STEER_BACK_V6] = 0x86dd,
-					 [STEER_BACK_CTAG] = 0x8100,
-					 [STEER_BACK_STAG] = 0x88a8};
-
 	return types[mark >> STEER_BACK_KIND_SHIFT & 3];
+}
+
+/* As steer has done it. */
+static void mark_again(uint8_t *type_at, unsigned code)
+{
+	uint16_t type, mark, kind = 0;
+
+	memcpy(&type, type_at, sizeof(type));
+	while (kind < ARRAY_LEN(types) && types[kind] != ntohs(type))
+		kind++;
+	assert(kind < ARRAY_LEN(types)); /* it has been unmarked */
+	mark = htons((uint16_t)(STEER_BACK_TYPE | kind << STEER_BACK_KIND_SHIFT | code));
+	memcpy(type_at, &mark, sizeof(mark));
 }
 
 static enum drop_reason reason_of_code(unsigned code)
@@ -43,9 +58,7 @@ static enum drop_reason reason_of_code(unsigned code)
 
 static enum drop_reason reason_of_parse(enum parse_result r)
 {
-	return r == PARSE_FRAGMENT ? DROP_fragment
-	       : r == PARSE_NOT_L4 ? DROP_not_l4
-				   : DROP_malformed;
+	return r == PARSE_NOT_L4 ? DROP_not_l4 : DROP_malformed;
 }
 
 static const struct back_way *find_way(const struct burst *b, const struct packet *p)
@@ -77,11 +90,64 @@ static void end(struct burst *b, unsigned i, enum drop_reason reason)
 	burst_end(b, i, reason);
 }
 
+/* It is the DIP's of this way. */
+static void send_back(struct burst *b, unsigned i, const struct back_way *w, unsigned code)
+{
+	const struct packet *p = &b->packets[i];
+
+	if (code >= b->w->port->n_ifaces)
+		end(b, i, reason_of_code(code));
+	else if (!nat_fits(p, &w->vip))
+		end(b, i, DROP_untranslatable);
+	else if (ttl_ends(b->frames[i].data + p->l3_offset, p->is_v6))
+		end(b, i, DROP_ttl_expired);
+	else {
+		b->ways[i] = w;
+		burst_send_aside(b, i, code);
+	}
+}
+
+static void remember_first(struct burst *b, const struct packet *p)
+{
+	struct fragment_cache *cache = b->w->fragments.cache;
+
+	fragment_cache_put(cache, fragment_cache_tag(cache, p), p, b->now_ms);
+}
+
+/* A fragment needs ports to find its way: it has them, or is told them, or waits for them, marked
+ * as it came, if it could leave then. */
+static SELDOM bool take_fragment(struct burst *b, unsigned i, unsigned code)
+{
+	const struct fragment_cache *cache = b->w->fragments.cache;
+	struct packet *p = &b->packets[i];
+
+	if (p->kind == PACKET_LATER) {
+		uint64_t tag = fragment_cache_tag(cache, p);
+		bool found = fragment_cache_find(cache, tag, b->now_ms, p);
+
+		if (!found && code >= b->w->port->n_ifaces) {
+			end(b, i, reason_of_code(code));
+			return false;
+		}
+		if (!found) {
+			b->backs &= ~(1u << i);
+			mark_again(b->frames[i].data + TYPE_AT, code);
+			fragments_hold(b, i, tag);
+			return false;
+		}
+	}
+	b->parsed[i] = PARSE_OK;
+	return true;
+}
+
 __attribute__((noinline)) void back_take(struct burst *b, unsigned i)
 {
 	const struct frame *f = &b->frames[i];
 	const struct packet *p = &b->packets[i];
 	unsigned code = b->egress_of[i];
+
+	if (unlikely(b->parsed[i] == PARSE_FRAGMENT) && !take_fragment(b, i, code))
+		return;
 	const struct back_way *w = b->parsed[i] == PARSE_OK ? find_way(b, p) : NULL;
 
 	if (b->parsed[i] != PARSE_OK)
@@ -90,15 +156,10 @@ __attribute__((noinline)) void back_take(struct burst *b, unsigned i)
 		end(b, i, DROP_back_unknown);
 	else if (w->iface != f->iface)
 		end(b, i, DROP_back_spoofed);
-	else if (code >= b->w->port->n_ifaces)
-		end(b, i, reason_of_code(code));
-	else if (!nat_fits(p, &w->vip))
-		end(b, i, DROP_untranslatable);
-	else if (ttl_ends(f->data + p->l3_offset, p->is_v6))
-		end(b, i, DROP_ttl_expired);
 	else {
-		b->ways[i] = w;
-		burst_send_aside(b, i, code);
+		if (unlikely(p->kind == PACKET_FIRST))
+			remember_first(b, p);
+		send_back(b, i, w, code);
 	}
 }
 

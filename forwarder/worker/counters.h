@@ -10,7 +10,6 @@
 /*           name            what it means */
 #define DROP_REASONS(X)                                                                            \
 	X(malformed, "a header is truncated or contradicts itself")                                \
-	X(fragment, "mode nat: a fragment on its way back")                                        \
 	X(fragment_timeout, "a later fragment whose first did not come in time")                   \
 	X(fragment_overflow, "a later fragment that gave way to others that wait for a first")     \
 	X(not_l4, "neither TCP nor UDP nor an error about one, to a VIP")                          \

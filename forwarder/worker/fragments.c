@@ -69,6 +69,14 @@ static void hold(struct burst *b, unsigned i, uint64_t tag)
 	*at(f, f->end++) = new;
 }
 
+SELDOM void fragments_hold(struct burst *b, unsigned i, uint64_t tag)
+{
+	if (b->have_waited)
+		burst_end(b, i, DROP_fragment_timeout);
+	else
+		hold(b, i, tag);
+}
+
 SELDOM bool fragments_take(struct burst *b, unsigned i)
 {
 	struct fragment_cache *cache = b->w->fragments.cache;
@@ -80,10 +88,7 @@ SELDOM bool fragments_take(struct burst *b, unsigned i)
 		if (p->proto == IPPROTO_TCP)
 			p->segment = SEG_UNTOLD;
 	} else if (!fragment_cache_find(cache, tag, b->now_ms, p) && !needs_no_ports(b->s, p)) {
-		if (b->have_waited)
-			burst_end(b, i, DROP_fragment_timeout);
-		else
-			hold(b, i, tag);
+		fragments_hold(b, i, tag);
 		return false;
 	}
 	b->parsed[i] = PARSE_OK;

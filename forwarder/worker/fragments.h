@@ -31,6 +31,10 @@ struct fragments {
  *  or has ended. Thread: worker, as of all here. */
 MUST_CHECK bool fragments_take(struct burst *b, unsigned i);
 
+/** Frame i is a later fragment with this tag whose ports are not known: it is held, as it is now, until
+ *  they are; or ends, if it has waited already. */
+void fragments_hold(struct burst *b, unsigned i, uint64_t tag);
+
 /** The burst has fragments, and all VIPs are known: choose what goes by the client. */
 void fragments_classify(struct burst *b);
 

@@ -3,6 +3,8 @@
 of the VIP; their only way to anywhere is the load balancer, which stands on their own segment. A client
 far away is behind a link that carries 1280 bytes."""
 
+import os
+
 import lib
 from lib import LB4, LB6, VIP4, VIP6
 from routers import FAR4, FAR6, ROUTER4, ROUTER6, add_router, download
@@ -10,19 +12,21 @@ from routers import FAR4, FAR6, ROUTER4, ROUTER6, add_router, download
 WEIGHTS = {"b1": 1, "b2": 3}
 VIPS = {"four": (VIP4, False), "six": (VIP6, True)}
 
+# By 5353 for a VIP, by 5355 for whoever asks it itself.
 ECHO = """
 import selectors, socket, sys
 selector = selectors.DefaultSelector()
 for family, address in ((socket.AF_INET, "0.0.0.0"), (socket.AF_INET6, "::")):
-    s = socket.socket(family, socket.SOCK_DGRAM)
-    if family == socket.AF_INET6:
-        s.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-    s.bind((address, 5353))
-    selector.register(s, selectors.EVENT_READ)
+    for port in (5353, 5355):
+        s = socket.socket(family, socket.SOCK_DGRAM)
+        if family == socket.AF_INET6:
+            s.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        s.bind((address, port))
+        selector.register(s, selectors.EVENT_READ)
 while True:
     for key, _ in selector.select():
-        _, client = key.fileobj.recvfrom(2048)
-        key.fileobj.sendto(sys.argv[1].encode(), client)
+        data, client = key.fileobj.recvfrom(65536)
+        key.fileobj.sendto(sys.argv[1].encode() + data[8:], client)
 """
 
 
@@ -82,6 +86,33 @@ def test_udp(lab):
             d = lib.Datagrams(lab, address, 53, lab.fresh_port())
             assert d.ask() == "b1"  # the socket is connected: an answer from elsewhere is none
             d.close()
+
+
+def test_fragments(lab):
+    """Datagrams of 8 KB, there and back: six fragments each way, of which only the first has ports."""
+    for vip, (address, _) in VIPS.items():
+        before = lab.dips(f"{vip}-dns")["b1"]
+        d = lib.Datagrams(lab, address, 53)
+        d.sock.settimeout(5)
+        for _ in range(20):
+            data = os.urandom(8192)
+            d.sock.send(data)
+            assert d.sock.recv(65536) == b"b1" + data[8:]
+        d.close()
+        now = lab.dips(f"{vip}-dns")["b1"]
+        assert now["packets"] - before["packets"] == now["return_packets"] - before["return_packets"] == 120
+
+
+def test_own_fragments(lab):
+    """What a backend sends in fragments from another port is not the VIP's: the kernel forwards it, as ever."""
+    for v6 in (False, True):
+        d = lib.Datagrams(lab, lab.address("b1", v6), 5355)
+        d.sock.settimeout(5)
+        for _ in range(5):
+            data = os.urandom(8192)
+            d.sock.send(data)
+            assert d.sock.recv(65536) == b"b1" + data[8:]
+        d.close()
 
 
 def test_no_such_port(lab):
@@ -201,7 +232,8 @@ def test_kernel_never_answered(lab):
 
 if __name__ == "__main__":
     lib.main("nat", [
-        test_tcp, test_udp, test_no_such_port, test_counters, test_path_mtu, test_connections_stay, test_upload, test_whose_end,
+        test_tcp, test_udp, test_fragments, test_own_fragments, test_no_such_port, test_counters, test_path_mtu,
+        test_connections_stay, test_upload, test_whose_end,
         test_restart, test_host_asks_backends, test_forwarding_is_looked_at,
         test_kernel_never_answered,
     ], setup)

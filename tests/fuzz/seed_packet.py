@@ -45,6 +45,10 @@ def main():
                  "nat-v4-error-frag-needed-tcp", "nat-v4-error-unreachable-udp", "nat-v4-error-frag-needed-tcp-nops",
                  "nat-v4-error-frag-needed-udp-short", "nat-v4-error-later-fragment", "nat-v6-error-too-big-tcp",
                  "nat-v6-error-unreachable-udp", "nat-v6-error-too-big-tcp-hbh+dst+rth+dst",
+                 "nat-back-v4-error-unreachable-udp", "nat-back-v4-error-frag-needed-tcp-router",
+                 "nat-back-v6-error-expired-udp-8", "nat-back-v6-error-too-big-udp-hbh+dst+rth+dst",
+                 "nat-v4-udp-fragment-0-of-300-port", "nat-v4-udp-fragment-48-of-300-port",
+                 "nat-v6-udp-fragment-0-of-300-port", "nat-v6-tcp-fragment-128-of-200",
                  "echo-v4-size56-0vlan", "echo-v4-options-0vlan", "echo-v6-size56-1vlan"):
         for dip in (0, 2):
             write("golden-%s%s" % (name, "-port" if dip else ""), frames[name], dip | ("-v6-" in name))

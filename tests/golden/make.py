@@ -361,10 +361,10 @@ def contradictions():
     }
 
 
-def part(family, number, l4, at, n, ident, exts=(), dst=None, more=None):
+def part(family, number, l4, at, n, ident, exts=(), dst=None, more=None, src=None):
     """n bytes of l4, from `at` on, as a fragment."""
     more = at + n < len(l4) if more is None else more
-    ip = network(family, exts=exts)
+    ip = network(family, exts=exts, src=src)
     ip.dst = dst or ip.dst
     if family == 4:
         ip.id, ip.frag, ip.flags, ip.proto = ident, at // 8, "MF" if more else 0, number
@@ -398,6 +398,25 @@ def fragments(way, size=200, port=0):
                 told[IPv6].dst = DIP[6]
                 forward(way, opaque(ip / Raw(l4)), "%s-fragment-atomic-%d" % (proto, port),
                         told=opaque(told / Raw(new)), port=port or None)
+
+
+def fragments_back(family, proto, port):
+    """Of an answer, the later ones after the first."""
+    number, ident = {"tcp": 6, "udp": 17}[proto], 5000 + len(cases)
+    ip = network(family)
+    ip.src, ip.dst = DIP[family], CLIENT[family]
+    l4 = transport(proto, 150)
+    l4.sport, l4.dport = 8080, 43210
+    packet = whole(ip / l4)
+    made = [bytes(p)[IP_LEN[family]:] for p in (packet, translated(packet, "src", VIP[family], port))]
+    ends = [0, 40, 104, len(made[0])]
+    for n, (at, end) in enumerate(zip(ends, ends[1:])):
+        came, left = twice(lambda l4, src: part(
+            family, number, l4, at, end - at, ident, dst=CLIENT[family], src=src))(
+                made[0], DIP[family], l4=made[1], src=VIP[family])
+        head, trailer = ethernet(n % 3, LB_MAC, CLIENT_MAC), b"\xee" * (n % 2 * 3)
+        add("nat-back-v%d-%s-fragment-%d-port%d" % (family, proto, at, port), "nat-back",
+            bytes(head / came) + trailer, bytes(head / left) + trailer, VIP[family], port)
 
 
 def bad_fragments(way):
@@ -462,6 +481,10 @@ def main():
     too_bigs()
     clamps()
     errors_back()
+    for family in (4, 6):
+        for proto in ("tcp", "udp"):
+            for port in (0, 443):
+                fragments_back(family, proto, port)
     write(sys.argv[1] if len(sys.argv) > 1 else os.path.dirname(os.path.abspath(__file__)))
 
 

@@ -85,7 +85,7 @@ static const struct {
 	{"GET", "/v1/vips/web/dips/b3", "", NULL, 404, "has no DIP 'b3'"},
 	{"GET", "/v1/vips/none/dips/b1", "", NULL, 404, "no VIP"},
 	{"GET", "/v1/status", "", NULL, 200, "\"cpu\": null"},
-	{"GET", "/v1/counters", "", NULL, 200, "\"malformed\": 1000, \"fragment\": 1001"},
+	{"GET", "/v1/counters", "", NULL, 200, "\"malformed\": 1000, \"fragment_timeout\": 1001"},
 	{"GET", "/v1/consistency", "", NULL, 200, "{\"generation\": 100, \"flows_known\": 101"},
 	{"GET", "/v1/doctor", "", NULL, 200,
 	 "{\"items\": [{\"rank\": \"ok\", \"text\": \"cores: 2\", \"command\": null}, {\"rank\": "

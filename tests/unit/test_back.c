@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "io/steer_map.h"
 #include "tests/unit/forwarding.h"
 #include "tests/unit/frames.h"
@@ -299,7 +300,14 @@ static const struct {
 	 DROP_back_unknown,
 	 {.sport = 8080, .proto = IPPROTO_UDP}},
 	{"no hop left", EGRESS, DROP_ttl_expired, {.sport = 8080, .ttl = 1}},
-	{"a fragment", EGRESS, DROP_fragment, {.sport = 8080, .v4_frag = 0x2000}},
+	{"a first fragment of no way",
+	 EGRESS,
+	 DROP_back_unknown,
+	 {.sport = 8081, .v4_frag = 0x2000}},
+	{"a later fragment that could not leave",
+	 STEER_BACK_NO_NEIGHBOR,
+	 DROP_back_unresolved,
+	 {.sport = 8080, .v4_frag = 100}},
 	{"not TCP or UDP", EGRESS, DROP_not_l4, {.sport = 8080, .proto = IPPROTO_ICMP}},
 	{"an authentication header",
 	 EGRESS,
@@ -350,6 +358,175 @@ START_TEST(test_spoofed_and_unmarked)
 }
 END_TEST
 
+/* --- in fragments --------------------------------------------------------------------------- */
+
+#define PART 64u
+#define N_PARTS 4u
+
+static uint64_t now_ms = 1000000;
+static uint8_t whole[FRAMES_MAX];
+
+static uint64_t fake_now_ns(void)
+{
+	return now_ms * 1000000;
+}
+
+static int64_t fake_wall_s(void)
+{
+	return 1000;
+}
+
+/* The DIP's answer, or what the client is to get of it. */
+static void build_whole(bool v6, bool translated)
+{
+	struct frames_spec s = answer(v6, v6 ? 8080 : 5353);
+
+	s.proto = v6 ? IPPROTO_TCP : IPPROTO_UDP;
+	s.payload_len = N_PARTS * PART - (v6 ? 20 : 8);
+	if (translated) {
+		s.src = frames_ip(v6 ? VIP6 : VIP);
+		s.sport = v6 ? 80 : 53;
+		s.ttl = 63;
+	}
+	frames_build(whole, &s);
+}
+
+static void give_part(unsigned iface, uint32_t id, unsigned k, unsigned code)
+{
+	uint32_t len = frames_cut(buf, whole, id, k * PART, PART);
+
+	mark(buf, code);
+	ck_assert_int_eq(port_mem_inject(fw.port, 0, iface, buf, len), 0);
+	worker_round(fw.worker);
+}
+
+/* Which parts of the translated packet have left; each at most once, byte for byte. */
+static unsigned take_parts(bool v6, uint32_t id)
+{
+	unsigned seen = 0;
+
+	build_whole(v6, true);
+	while (port_mem_take(fw.port, EGRESS, buf, sizeof(buf))) {
+		uint32_t at = v6 ? ((buf[56] << 8 | buf[57]) & 0xfff8u)
+				 : ((buf[20] << 8 | buf[21]) & 0x1fffu) * 8;
+		uint32_t len = frames_cut(want, whole, id, at, PART);
+		ck_assert_mem_eq(buf, want, len);
+		ck_assert(!(seen >> at / PART & 1));
+		seen |= 1u << at / PART;
+	}
+	build_whole(v6, false);
+	return seen;
+}
+
+static uint64_t drops_of(enum drop_reason reason)
+{
+	return counter_read(&fw.worker->counters->drops[reason]);
+}
+
+static void set_up_fragments(void)
+{
+	clock_set_source(fake_now_ns, fake_wall_s);
+	set_up();
+}
+
+static void tear_down_fragments(void)
+{
+	tear_down();
+	clock_set_source(NULL, NULL);
+}
+
+START_TEST(test_fragments_in_every_order)
+{
+	set_up_fragments();
+	for (uint32_t n = 0; n < 24 * 2; n++) {
+		unsigned order[N_PARTS] = {0, 1, 2, 3};
+		bool v6 = n & 1;
+
+		build_whole(v6, false);
+		for (uint32_t i = N_PARTS - 1, r = n / 2; i > 0; r /= i + 1, i--) {
+			unsigned k = r % (i + 1), t = order[i];
+			order[i] = order[k];
+			order[k] = t;
+		}
+		for (unsigned i = 0, seen = 0; i < N_PARTS; i++) {
+			give_part(DIP_IFACE, n, order[i], EGRESS);
+			seen |= take_parts(v6, n);
+			bool first_came = false;
+			for (unsigned k = 0; k <= i; k++)
+				first_came |= order[k] == 0;
+			/* all that have come once the first has, none before */
+			ck_assert_int_eq(__builtin_popcount(seen), first_came ? (int)i + 1 : 0);
+		}
+		ck_assert_uint_eq(port_mem_n_held(fw.port), 0);
+	}
+	ck_assert_uint_eq(counter_read(&fw.worker->counters->back[5353].packets), 24 * N_PARTS);
+	ck_assert_uint_eq(forwarding_drops(fw.worker), 0);
+	tear_down_fragments();
+}
+END_TEST
+
+/* Without a first, or with one of somebody else's. */
+START_TEST(test_fragments_in_vain)
+{
+	set_up_fragments();
+	for (uint32_t n = 0; n < 2; n++) {
+		build_whole(n, false);
+		give_part(DIP_IFACE - 1, n, 0, EGRESS);
+		ck_assert_uint_eq(drops_of(DROP_back_spoofed), n + 1);
+		for (unsigned k = 1; k < N_PARTS; k++)
+			give_part(DIP_IFACE, n, k, EGRESS);
+		ck_assert_uint_eq(port_mem_n_held(fw.port), 3);
+		now_ms += FRAGMENT_HOLD_MS + 1;
+		worker_round(fw.worker);
+		ck_assert_uint_eq(port_mem_n_held(fw.port), 0);
+		ck_assert_uint_eq(drops_of(DROP_fragment_timeout), 3 * (n + 1));
+	}
+	ck_assert_uint_eq(forwarding_sent(fw.worker), 0);
+	tear_down_fragments();
+}
+END_TEST
+
+START_TEST(test_fragments_overflow)
+{
+	set_up_fragments();
+	build_whole(false, false);
+	for (uint32_t n = 0; n < PORT_HELD_MAX + 10; n++)
+		give_part(DIP_IFACE, n, 1, EGRESS);
+	ck_assert_uint_eq(drops_of(DROP_fragment_overflow), 10);
+	ck_assert_uint_eq(port_mem_n_held(fw.port), PORT_HELD_MAX);
+	/* the youngest is there, the oldest has gone */
+	give_part(DIP_IFACE, PORT_HELD_MAX + 9, 0, EGRESS);
+	ck_assert_uint_eq(take_parts(false, PORT_HELD_MAX + 9), 3);
+	give_part(DIP_IFACE, 9, 0, EGRESS);
+	ck_assert_uint_eq(take_parts(false, 9), 1);
+	now_ms += FRAGMENT_HOLD_MS + 1;
+	worker_round(fw.worker);
+	ck_assert_uint_eq(drops_of(DROP_fragment_timeout), PORT_HELD_MAX - 1);
+	tear_down_fragments();
+}
+END_TEST
+
+/* The way goes while they wait: the snapshot of the time when they leave counts. */
+START_TEST(test_fragments_over_a_change)
+{
+	struct snapshot *other = snapshot_new(43, 8);
+
+	set_up_fragments();
+	ck_assert_ptr_nonnull(other);
+	build_whole(false, false);
+	give_part(DIP_IFACE, 1, 1, EGRESS);
+	worker_set_snapshot(fw.worker, other);
+	give_part(DIP_IFACE, 1, 0, EGRESS);
+	ck_assert_uint_eq(drops_of(DROP_back_unknown), 1);
+	now_ms += FRAGMENT_HOLD_MS + 1;
+	worker_round(fw.worker);
+	ck_assert_uint_eq(drops_of(DROP_fragment_timeout), 1);
+	worker_set_snapshot(fw.worker, snap);
+	snapshot_free(other);
+	tear_down_fragments();
+}
+END_TEST
+
 /* To the DIP, by a VIP of mode nat. */
 START_TEST(test_forth)
 {
@@ -393,6 +570,10 @@ int main(void)
 	tcase_add_test(tc, test_errors_dropped);
 	tcase_add_loop_test(tc, test_drops, 0, ARRAY_LEN(drops));
 	tcase_add_test(tc, test_spoofed_and_unmarked);
+	tcase_add_test(tc, test_fragments_in_every_order);
+	tcase_add_test(tc, test_fragments_in_vain);
+	tcase_add_test(tc, test_fragments_overflow);
+	tcase_add_test(tc, test_fragments_over_a_change);
 	tcase_add_test(tc, test_forth);
 	suite_add_tcase(s, tc);
 	SRunner *sr = srunner_create(s);

@@ -95,7 +95,7 @@ static int rewrite(const struct vip_view *v, const struct dip_view *d, const str
 static int marked(uint8_t *data, uint32_t len, struct packet *p)
 {
 	static const uint8_t types[][2] = {{0x08, 0x00}, {0x86, 0xdd}, {0x81, 0x00}, {0x88, 0xa8}};
-	static const int reasons[] = {DROP_back_unknown, DROP_malformed, DROP_fragment,
+	static const int reasons[] = {DROP_back_unknown, DROP_malformed, DROP_back_unknown,
 				      DROP_malformed, DROP_not_l4};
 
 	if (len < 14 || data[12] != 2)
@@ -171,15 +171,27 @@ static uint32_t random_frame(void)
 	return len;
 }
 
-/* Other fragments than the first wait for it (tests/unit/test_fragments.c). */
+static bool lacks_ports(uint32_t len)
+{
+	static uint8_t copy[FRAMES_MAX];
+	struct packet p;
+	enum parse_result r = parse_packet(buf, len, &p);
+
+	if (r == PARSE_NOT_IP) {
+		memcpy(copy, buf, len);
+		return marked(copy, len, &p) == DROP_back_unknown && p.kind == PACKET_LATER;
+	}
+	return r == PARSE_FRAGMENT && p.kind == PACKET_LATER;
+}
+
+/* Other fragments than the first wait for it (tests/unit/test_fragments.c, test_back.c). */
 static uint32_t random_frame_with_ports(void)
 {
-	struct packet p;
 	uint32_t len;
 
 	do
 		len = random_frame();
-	while (parse_packet(buf, len, &p) == PARSE_FRAGMENT && p.kind == PACKET_LATER);
+	while (lacks_ports(len));
 	return len;
 }
 

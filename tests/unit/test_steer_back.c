@@ -242,6 +242,66 @@ START_TEST(test_errors_taken)
 }
 END_TEST
 
+/* The fragment is of the packet with this number; at: its offset, 0 is the first. */
+static struct frames_spec fragment(const char *src, const char *dst, uint16_t id, uint16_t at)
+{
+	struct frames_spec s = answer(src, dst);
+	bool v6 = strchr(src, ':') != NULL;
+
+	s.ip_id = id;
+	s.v4_frag = v6 ? 0 : (uint16_t)(at / 8) | (at ? 0 : 0x2000);
+	s.n_exts = v6;
+	s.exts[0] = IPPROTO_FRAGMENT;
+	s.v6_frag = at ? at : 1;
+	return s;
+}
+
+START_TEST(test_fragments)
+{
+	for (int v6 = 0; v6 < 2; v6++) {
+		const char *dip = v6 ? DIP6 : DIP, *client = v6 ? CLIENT6 : CLIENT;
+		struct frames_spec first = fragment(dip, client, 7, 0),
+				   later = fragment(dip, client, 7, 800);
+
+		check_taken(&first, CLIENT_SIDE);
+		check_taken(&later, CLIENT_SIDE);
+		first.sport++; /* another packet of this number: no VIP's */
+		check_passed(&first);
+		check_passed(&later);
+		first.sport--;
+		check_taken(&first, CLIENT_SIDE);
+		check_taken(&later, CLIENT_SIDE);
+		/* the first has not come yet */
+		later = fragment(dip, v6 ? "2001:db8:1::8" : "10.1.0.8", 8, 800);
+		check_taken(&later, STEER_BACK_NO_NEIGHBOR);
+		/* an address that no VIP has */
+		first = fragment(v6 ? "2001:db8:9::13" : "10.9.0.13", client, 9, 0);
+		later = fragment(v6 ? "2001:db8:9::13" : "10.9.0.13", client, 9, 800);
+		check_passed(&first);
+		check_passed(&later);
+		later = fragment(dip, client, 10, 800);
+		later.proto = 47;
+		check_passed(&later);
+		later = fragment(dip, v6 ? "2001:db8:9::1" : "10.9.0.1", 11, 800);
+		check_passed(&later); /* to the load balancer itself */
+	}
+}
+END_TEST
+
+/* Of an address of which no end is left. */
+START_TEST(test_fragments_of_what_has_gone)
+{
+	struct frames_spec later = fragment("10.9.0.12", CLIENT, 7, 800);
+
+	check_taken(&later, CLIENT_SIDE);
+	add_back("10.9.0.12", 80, IPPROTO_TCP, VIP);
+	del_back("10.9.0.12", 80, IPPROTO_TCP);
+	check_taken(&later, CLIENT_SIDE);
+	del_back("10.9.0.12", 0, IPPROTO_TCP);
+	check_passed(&later);
+}
+END_TEST
+
 START_TEST(test_errors_passed)
 {
 	for (int v6 = 0; v6 < 2; v6++) {
@@ -316,9 +376,6 @@ START_TEST(test_passed)
 	s.payload_len = 700;
 	s.v4_frag = 0x4000;
 	check_passed(&s); /* the kernel says what fits */
-	s = answer(DIP, CLIENT);
-	s.v4_frag = 100; /* a later fragment has no ports */
-	check_passed(&s);
 	sh("sysctl -qw net.ipv4.conf.dp.forwarding=0");
 	s = answer(DIP, CLIENT);
 	check_passed(&s);
@@ -433,6 +490,8 @@ int main(void)
 	tcase_add_test(tc, test_taken);
 	tcase_add_test(tc, test_errors_taken);
 	tcase_add_test(tc, test_errors_passed);
+	tcase_add_test(tc, test_fragments);
+	tcase_add_test(tc, test_fragments_of_what_has_gone);
 	tcase_add_test(tc, test_passed);
 	tcase_add_test(tc, test_too_big_and_elsewhere);
 	tcase_add_test(tc, test_next_hops);
