@@ -23,15 +23,21 @@ struct layout {
 	enum vip_mode mode;
 	bool v6, dip_v6;
 	double most; /* times the l2 of its family; 0: no target */
+	enum endless_shape shape;
 };
 
 static unsigned repeats = REPEATS_MAX;
 
 static const struct layout layouts[] = {
-	{"l2", VIP_L2, false, false, 0},      {"ipip", VIP_IPIP, false, false, 1.3},
-	{"4in6", VIP_IPIP, false, true, 1.3}, {"gue", VIP_GUE, false, false, 1.3},
-	{"nat", VIP_NAT, false, false, 0},    {"l2_v6", VIP_L2, true, true, 0},
-	{"6in4", VIP_IPIP, true, false, 1.3},
+	{"l2", VIP_L2, false, false, 0, ENDLESS_ACKS},
+	{"ipip", VIP_IPIP, false, false, 1.3, ENDLESS_ACKS},
+	{"4in6", VIP_IPIP, false, true, 1.3, ENDLESS_ACKS},
+	{"gue", VIP_GUE, false, false, 1.3, ENDLESS_ACKS},
+	{"nat", VIP_NAT, false, false, 0, ENDLESS_ACKS},
+	{"too_big", VIP_IPIP, false, false, 1.3, ENDLESS_LARGE},
+	{"fragments", VIP_L2, false, false, 0, ENDLESS_FRAGMENTS},
+	{"l2_v6", VIP_L2, true, true, 0, ENDLESS_ACKS},
+	{"6in4", VIP_IPIP, true, false, 1.3, ENDLESS_ACKS},
 };
 #define N_LAYOUTS ARRAY_LEN(layouts)
 
@@ -53,13 +59,14 @@ static struct ip_addr dip_address(bool v6, unsigned i)
 }
 
 /* As endless_port makes it. */
-static struct flow_key flow_key(bool v6, uint32_t flow)
+static struct flow_key flow_key(const struct layout *l, uint32_t flow)
 {
-	struct flow_key key = {.proto = IPPROTO_TCP, .dport_be = htons(80)};
+	struct flow_key key = {.proto = l->shape == ENDLESS_FRAGMENTS ? IPPROTO_UDP : IPPROTO_TCP,
+			       .dport_be = htons(80)};
 	uint32_t src = htonl(0x0a000000u + (flow >> 4));
 
 	key.src = ip_addr_v4(&src);
-	if (v6) {
+	if (l->v6) {
 		key.src = (struct ip_addr){{0x20, 0x01, 0x0d, 0xb8, 0, 0xc}};
 		memcpy(&key.src.b[12], &src, 4);
 	}
@@ -67,13 +74,13 @@ static struct flow_key flow_key(bool v6, uint32_t flow)
 	return key;
 }
 
-static void add_pins(struct vip_view *v, bool v6, uint32_t n_flows)
+static void add_pins(struct vip_view *v, const struct layout *l, uint32_t n_flows)
 {
 	struct othello_map *pins = othello_map_new(n_flows / 50, 1);
 
 	assert(pins);
 	for (uint32_t flow = 0; flow < n_flows; flow += 50) {
-		struct flow_key key = flow_key(v6, flow);
+		struct flow_key key = flow_key(l, flow);
 		uint64_t h = flow_key_hash(&key, v->seed);
 		int ret = othello_map_add(pins, h, pin_word(h, (uint16_t)(1 + flow % N_DIPS)));
 		assert(ret == 0);
@@ -94,7 +101,9 @@ static struct vip_view *make_vip(const struct layout *l, uint32_t n_flows)
 	v->gue_port = 6080;
 	v->affinity = AFFINITY_FLOW;
 	v->match =
-		(struct vip_match){.address = vip_address(l->v6), .port = 80, .protocol = VIP_TCP};
+		(struct vip_match){.address = vip_address(l->v6),
+				   .port = 80,
+				   .protocol = l->shape == ENDLESS_FRAGMENTS ? VIP_UDP : VIP_TCP};
 	for (unsigned i = 1; i <= N_DIPS; i++)
 		vip_view_dips(v)[i] = (struct dip_view){
 			.address = dip_address(l->dip_v6, i),
@@ -108,7 +117,7 @@ static struct vip_view *make_vip(const struct layout *l, uint32_t n_flows)
 		};
 	for (uint32_t c = 0; c < N_DCODES; c++)
 		vip_view_homes(v)[c] = (uint16_t)(1 + c % N_DIPS);
-	add_pins(v, l->v6, n_flows);
+	add_pins(v, l, n_flows);
 	return v;
 }
 
@@ -125,6 +134,7 @@ struct bed {
 	struct snapshot *snapshot;
 	struct worker *worker;
 	struct learn_ring *rings[N_LEARN_RINGS];
+	struct fragment_cache *fragments; /* NULL where there are none */
 	double ns[REPEATS_MAX], ratio[REPEATS_MAX];
 };
 
@@ -145,8 +155,12 @@ static void bed_init(struct bed *b, const struct layout *l, uint32_t n_flows)
 	struct vip_view *v = make_vip(l, n_flows);
 
 	b->port = endless_port_new_to(n_flows, 0, &vip);
+	endless_port_shape(b->port, l->shape);
 	b->snapshot = snapshot_new(1, 0);
-	struct worker_config c = {.cpu = -1, .port = b->port, .checksum = CHECKSUM_AUTO};
+	b->fragments = l->shape == ENDLESS_FRAGMENTS ? fragment_cache_new() : NULL;
+	assert(b->fragments || l->shape != ENDLESS_FRAGMENTS);
+	struct worker_config c = {
+		.cpu = -1, .port = b->port, .checksum = CHECKSUM_AUTO, .fragments = b->fragments};
 	for (int i = 0; i < N_LEARN_RINGS; i++) {
 		b->rings[i] = hugemem_alloc(learn_ring_bytes(RING_RECORDS), NULL);
 		assert(b->rings[i]);
@@ -163,10 +177,14 @@ static void bed_init(struct bed *b, const struct layout *l, uint32_t n_flows)
 	ns_per_packet(b); /* warm up */
 }
 
-static void bed_destroy(struct bed *b)
+static void bed_destroy(struct bed *b, const struct layout *l)
 {
-	assert(endless_port_dropped(b->port) == 0);
+	bool refused = l->shape == ENDLESS_LARGE;
+
+	assert(refused ? endless_port_dropped(b->port) > 1000 * endless_port_sent(b->port)
+		       : endless_port_dropped(b->port) == 0);
 	worker_free(b->worker);
+	fragment_cache_free(b->fragments);
 	for (int i = 0; i < N_LEARN_RINGS; i++)
 		hugemem_free(b->rings[i], learn_ring_bytes(RING_RECORDS));
 	endless_port_free(b->port);
@@ -182,7 +200,7 @@ static void run(const char *name, uint32_t n_flows)
 		bed_init(&beds[k], &layouts[k], n_flows);
 	for (unsigned i = 0; i < repeats; i++)
 		for (unsigned k = 0; k < N_LAYOUTS; k++) {
-			l2 = layouts[k].mode == VIP_L2 ? k : l2;
+			l2 = layouts[k].mode == VIP_L2 && !layouts[k].shape ? k : l2;
 			beds[k].ns[i] = ns_per_packet(&beds[k]);
 			beds[k].ratio[i] = beds[k].ns[i] / beds[l2].ns[i];
 		}
@@ -194,7 +212,7 @@ static void run(const char *name, uint32_t n_flows)
 			bench_target("times_l2", name, layouts[k].name,
 				     bench_median(beds[k].ratio, repeats), layouts[k].most);
 	for (unsigned k = 0; k < N_LAYOUTS; k++)
-		bed_destroy(&beds[k]);
+		bed_destroy(&beds[k], &layouts[k]);
 }
 
 int main(void)

@@ -18,6 +18,8 @@ struct endless_port {
 	uint32_t next; /* frame */
 	uint32_t n_flows;
 	uint32_t openings_per_s;
+	enum endless_shape shape;
+	uint32_t n_fragments, fragment_flow;
 	struct ip_addr vip;
 	uint32_t n_opened;
 	uint64_t start_ns;
@@ -39,6 +41,33 @@ static const uint8_t template_v6[ENDLESS_FRAME_LEN_V6] = {
 	0x20, 1, 0xd, 0xb8, 0, 0xc, 0, 0,  0, 0, 0, 0, 0,    0,	   0, 0, /* .. source */
 	0,    0, 0,   0,    0, 0,   0, 0,  0, 0, 0, 0, 0,    0,	   0, 0, /* .. destination */
 	4,    0, 0,   80,   0, 0,   0, 0,  0, 0, 0, 1, 0x50, 0x10, 1, 0, 0, 0, 0, 0, /* TCP */
+};
+
+#define LARGE_LEN 1500u
+#define FRAGMENT_BYTES 24u
+
+static const uint8_t template_fragment[ENDLESS_FRAME_LEN] = {
+	2,    0,
+	0,    0,
+	0,    2,
+	2,    0,
+	0,    1,
+	0,    1,
+	8,    0, /* Ethernet */
+	0x45, 0,
+	0,    20 + FRAGMENT_BYTES,
+	0,    0,
+	0,    0,
+	64,   17,
+	0,    0, /* IPv4 .. */
+	10,   0,
+	0,    0,
+	0,    0,
+	0,    0, /* .. addresses */
+	4,    0,
+	0,    80,
+	0,    2 * FRAGMENT_BYTES,
+	0,    0, /* UDP, without checksum */
 };
 
 /* Source address and port of a flow, and in the sequence number the complement of both: so the TCP
@@ -71,6 +100,29 @@ static ALWAYS_INLINE void write_frame(const struct endless_port *e, uint8_t *fra
 	}
 }
 
+static void put_16(uint8_t *at, uint32_t v)
+{
+	at[0] = (uint8_t)(v >> 8);
+	at[1] = (uint8_t)v;
+}
+
+/* The first of a datagram, or the other one of the same. */
+static void write_fragment(struct endless_port *e, uint8_t *frame, uint32_t flow)
+{
+	uint32_t n = e->n_fragments++;
+
+	if (n % 2 == 0)
+		e->fragment_flow = flow;
+	uint32_t src = htonl(0x0a000000u + (e->fragment_flow >> 4));
+	memcpy(frame, template_fragment, ENDLESS_FRAME_LEN);
+	memcpy(frame + 26, &src, 4);
+	memcpy(frame + 30, &e->vip.b[12], 4);
+	put_16(frame + 18, n / 2);
+	put_16(frame + 20, n % 2 ? FRAGMENT_BYTES / 8 : 0x2000);
+	if (n % 2 == 0)
+		put_16(frame + 34, 1024 + (e->fragment_flow & 15));
+}
+
 static void write_next(struct endless_port *e, uint8_t *frame, uint32_t due)
 {
 	if (e->n_opened < due) {
@@ -80,14 +132,22 @@ static void write_next(struct endless_port *e, uint8_t *frame, uint32_t due)
 	}
 	e->rng = e->rng * 6364136223846793005u + 1442695040888963407u;
 	uint32_t i = mul_shift32((uint32_t)(e->rng >> 32), e->n_flows);
+	if (e->shape == ENDLESS_FRAGMENTS) {
+		write_fragment(e, frame, i);
+		return;
+	}
 	write_frame(e, frame, htonl(0x0a000000u + (i >> 4)), 1024 + (i & 15), 0x10);
+	if (e->shape == ENDLESS_LARGE)
+		put_16(frame + 16, LARGE_LEN);
 }
 
 static unsigned endless_rx(struct port *p, unsigned q, struct frame *frames, unsigned n)
 {
 	struct endless_port *e = (struct endless_port *)p;
 	uint32_t due = 0;
-	uint32_t len = ip_addr_is_v4(&e->vip) ? ENDLESS_FRAME_LEN : ENDLESS_FRAME_LEN_V6;
+	uint32_t len = e->shape == ENDLESS_LARGE ? 14 + LARGE_LEN
+		       : ip_addr_is_v4(&e->vip)	 ? ENDLESS_FRAME_LEN
+						 : ENDLESS_FRAME_LEN_V6;
 
 	(void)q;
 	if (e->start_ns == 0) /* what was due before anyone received would come all at once */
@@ -162,6 +222,14 @@ struct port *endless_port_new(uint32_t n_flows, uint32_t openings_per_s, uint32_
 	struct ip_addr address = ip_addr_v4(&vip_be);
 
 	return endless_port_new_to(n_flows, openings_per_s, &address);
+}
+
+void endless_port_shape(struct port *p, enum endless_shape shape)
+{
+	struct endless_port *e = (struct endless_port *)p;
+
+	assert(shape == ENDLESS_ACKS || ip_addr_is_v4(&e->vip));
+	e->shape = shape;
 }
 
 void endless_port_free(struct port *p)

@@ -19,6 +19,15 @@ struct port *endless_port_new_to(uint32_t n_flows, uint32_t openings_per_s,
 				 const struct ip_addr *vip);
 void endless_port_free(struct port *p);
 
+enum endless_shape {
+	ENDLESS_ACKS,	   /* as above */
+	ENDLESS_LARGE,	   /* IPv4 packets of 1500 bytes; of them as much is written as is read */
+	ENDLESS_FRAGMENTS, /* IPv4 UDP datagrams in two small fragments, one after the other */
+};
+
+/** What it hands out from now on; without openings. Thread: that of its worker. */
+void endless_port_shape(struct port *p, enum endless_shape shape);
+
 /** Frames that were sent, and that were dropped. */
 uint64_t endless_port_sent(const struct port *p);
 uint64_t endless_port_dropped(const struct port *p);
