@@ -7,7 +7,7 @@ import re
 TYPES = {"concury": 1, "dcode": 1, "paper": 2, "maglev": 3, "silkroad": 4, "conntrack": 5, "jet": 6,
          "ketama": 2, "two_level": 4, "tournament": 5, "ticket": 6, "pow2_weights2": 7, "pow2_weights3": 8,
          "reroll": 9, "old_new_set": 10, "md5": 2, "sha256": 3,
-         "l2": 1, "ipip": 2, "4in6": 3, "gue": 4, "nat": 6, "l2_v6": 5, "6in4": 9,
+         "l2": 1, "ipip": 2, "4in6": 3, "gue": 4, "nat": 6, "l2_v6": 5, "6in4": 9, "too_big": 7, "fragments": 8,
          "pause_p50": 1, "pause_p99": 2, "plan": 3, "persist": 4, "p50": 1, "p99": 2}
 NAMES = {"pause_p50": "median", "pause_p99": "99th percentile", "p50": "median", "p99": "99th percentile"}
 OURS = ("concury", "dcode")
