@@ -95,7 +95,7 @@ def test_counters_add_up(lab):
     bytes_tx = grown(lambda c: sum(i["tx_bytes"] for i in c["interfaces"]))
     assert bytes_rx == bytes_tx > 54 * rx, (bytes_rx, bytes_tx)
     assert grown(lambda c: sum(d["bytes"] for d in c["vips"][0]["dips"])) == bytes_tx
-    for reason in ("malformed", "fragment", "no_dip", "no_neighbor", "frame_too_big", "tx_full",
+    for reason in ("malformed", "fragment_timeout", "no_dip", "no_neighbor", "frame_too_big", "tx_full",
                    "learn_overflow"):
         assert reason in after["drops"], after["drops"]
 

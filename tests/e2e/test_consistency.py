@@ -173,7 +173,7 @@ def test_nothing_was_violated(lab):
     assert c["violations_total"] == 0 and c["flows_unlearned_total"] == 0, c
     assert c["publishes_total"] > 20 and c["max_pause_us"] > 0, c
     assert lab.resets_sent() == 0
-    for k in ("malformed", "fragment", "tx_full", "no_dip", "no_neighbor"):
+    for k in ("malformed", "fragment_timeout", "tx_full", "no_dip", "no_neighbor"):
         assert lab.counters()["drops"][k] == 0, lab.counters()["drops"]
 
 

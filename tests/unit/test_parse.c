@@ -126,7 +126,7 @@ START_TEST(test_mutations_against_oracle)
 	static const uint8_t telling[] = {0,  1,  2,	4,    6,    17,	  43,  44,
 					  51, 60, 0x45, 0x60, 0x81, 0x88, 0xff};
 	uint64_t state = frames_seed();
-	unsigned seen[PARSE_NOT_L4 + 1] = {0};
+	unsigned seen[PARSE_ECHO + 1] = {0};
 
 	for (unsigned i = 0; i < REPEATS(200000); i++) {
 		struct frames_spec s;
