@@ -1,6 +1,6 @@
 #!/bin/bash
 # Zero-copy mode, proven: boots a Debian kernel in qemu, whose virtual NICs have it, and runs the built
-# concuryd between them, with nginx and wrk (guest.sh). All traffic is inside the guest: its NICs are on
+# concuryd between them, with nginx and wrk (guest.sh, test_*.sh). All traffic is inside the guest: its NICs are on
 # hubs of that qemu. Prints "ok - name" or "not ok - name" and figures; the last line is 'N passed, N failed'.
 # Exit 2: the kernel cannot be had here, and the last line says why. "run.sh fetch" only fetches the kernel.
 #
@@ -64,7 +64,7 @@ make_initrd() {
 	cp "$(command -v busybox)" "$root/bin/busybox"
 	for p in "${programs[@]}"; do copy_program "$p"; done
 	for m in "${modules[@]}"; do copy_module "$m"; done
-	cp tests/zerocopy/{init,guest.sh,nginx.conf,count.lua} "$root/"
+	cp tests/zerocopy/{init,guest.sh,common.sh,nginx.conf,count.lua} tests/zerocopy/test_*.sh "$root/"
 	chmod +x "$root/init"
 	echo 'root:x:0:0:root:/:/bin/sh' > "$root/etc/passwd"
 	echo 'root:x:0:' > "$root/etc/group"
