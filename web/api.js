@@ -1,5 +1,7 @@
 // The API's client. The token lives in this module, and nowhere else: it goes with the page.
 
+const PATIENCE_MS = 30000;
+
 let token = null;
 let onRefused = () => {};
 
@@ -54,10 +56,15 @@ export async function open(target, options = {}) {
 			cache: "no-store", credentials: "same-origin", redirect: "error",
 		});
 	} catch (e) {
-		if (options.signal?.aborted)
-			throw e;
-		throw new ApiError(0, {detail: "concuryd does not answer"});
+		throw unanswered(e, options.signal);
 	}
+}
+
+/** Why no answer came: what is thrown. Who does not want it any more (aborted its signal) gets what it gave as the reason. */
+function unanswered(error, signal) {
+	if (error.name === "TimeoutError")
+		return new ApiError(0, {detail: `concuryd has not answered within ${PATIENCE_MS / 1000} s; what was asked for may be done all the same`});
+	return signal?.aborted ? error : new ApiError(0, {detail: "concuryd does not answer"});
 }
 
 async function refuse(response) {
@@ -73,12 +80,16 @@ async function refuse(response) {
 	throw error;
 }
 
-/** {body, etag, status, date}; throws an ApiError. */
+/** {body, etag, status, date}; throws an ApiError, also if the answer does not come in time. */
 export async function call(target, options = {}) {
-	const response = await open(target, {...options, signal: options.signal || AbortSignal.timeout(30000)});
+	const late = AbortSignal.timeout(PATIENCE_MS);
+	const signal = options.signal ? AbortSignal.any([options.signal, late]) : late;
+	const response = await open(target, {...options, signal});
 	if (!response.ok)
 		await refuse(response);
-	const body = response.status === 204 ? null : await response.json();
+	const body = response.status === 204 ? null : await response.json().catch((e) => {
+		throw unanswered(e, signal);
+	});
 	return {body, etag: response.headers.get("ETag"), status: response.status, date: response.headers.get("Date")};
 }
 

@@ -76,90 +76,114 @@ export function change(spec) {
 		const plan = h("div", {class: "preview", "aria-live": "polite"}, h("p", {class: "dim"}, "Looking what it would do …"));
 		const apply = h("button", {type: "submit", class: spec.danger ? "danger" : "primary"}, spec.verb);
 		const typed = spec.confirm ? h("input", {type: "text", autocomplete: "off", spellcheck: "false", name: "confirm",
-			"aria-label": `Type ${spec.confirm} to confirm`, oninput: () => allow()}) : null;
-		let busy = false;
-		let conflict = null;
-		let seq = 0;
+			"aria-label": `Type ${spec.confirm} to confirm`, oninput: () => become(state)}) : null;
+		let state = "editing"; // or "applying", "conflict", "closed": only who edits asks for a preview, or applies
 		let timer = 0;
+		let asking = new AbortController(); // of the preview, or of what stands there instead of ours
 
-		const allow = () => {
-			apply.disabled = busy || conflict !== null || (typed && typed.value !== spec.confirm);
-		};
-		const request = (target) => call(target, {
-			method: spec.method, body: spec.body ? spec.body() : undefined,
+		function become(next) {
+			state = next;
+			apply.disabled = state !== "editing" || (typed && typed.value !== spec.confirm);
+		}
+		/** What was asked before is of no interest any more, nor what the clock was to ask. Returns the next one's signal. */
+		function forget() {
+			clearTimeout(timer);
+			asking.abort();
+			asking = new AbortController();
+			return asking.signal;
+		}
+		const request = (target, signal) => call(target, {
+			method: spec.method, body: spec.body ? spec.body() : undefined, signal,
 			headers: spec.createOnly ? {"If-None-Match": "*"} : etag ? {"If-Match": etag} : {},
 		});
 
-		async function showConflict() {
-			let theirs = null;
+		/** Theirs, or null if it is gone, or undefined if nobody wants to know any more. */
+		async function look() {
+			const signal = forget();
 			try {
-				const now = await call(spec.watch);
-				theirs = now.body;
+				const now = await call(spec.watch, {signal});
+				if (signal.aborted)
+					return undefined;
 				etag = now.etag;
+				return now.body;
 			} catch (e) {
+				if (signal.aborted)
+					return undefined;
 				if (e.status !== 404)
 					throw e;
+				return null;
 			}
-			conflict = conflictOf(spec, theirs, () => close(null), () => {
-				conflict.remove();
-				conflict = null;
+		}
+
+		async function showConflict() {
+			become("conflict");
+			const theirs = await look();
+			if (theirs === undefined)
+				return;
+			const choice = conflictOf(spec, theirs, () => close(null), () => {
+				choice.remove();
+				become("editing");
 				apply.focus();
 				preview();
 			});
-			fault.before(conflict);
-			conflict.querySelector("button").focus();
-			allow();
+			clearErrors(fields, fault);
+			fault.before(choice);
+			choice.querySelector("button").focus();
 		}
 
 		async function fail(e, lenient) {
 			if (!(e instanceof ApiError))
 				throw e;
+			plan.replaceChildren();
 			if (e.status === 412 && spec.watch)
-				await showConflict();
+				await showConflict().catch((why) => {
+					become("editing");
+					showErrors(why, fields, fault);
+				});
 			else if (e.status === 412 && spec.createOnly)
 				fields.find((f) => f.pointer === "/id").fault("this id is taken");
 			else
 				showErrors(e, fields, fault, lenient);
-			plan.replaceChildren();
 		}
 
 		async function preview() {
-			const mine = ++seq;
-			clearTimeout(timer);
+			const signal = forget();
 			try {
-				const answer = await request(withDryRun(spec.target()));
-				if (mine !== seq)
+				const answer = await request(withDryRun(spec.target()), signal);
+				if (signal.aborted)
 					return;
 				clearErrors(fields, fault);
 				plan.replaceChildren(...planOf(answer.body.plan));
 			} catch (e) {
-				if (mine === seq && !conflict)
+				if (!signal.aborted)
 					await fail(e, true);
 			}
-			allow();
 		}
 
+		/** What was sent cannot be taken back: who closes the dialog meanwhile is told how it went all the same. */
 		async function submit(event) {
 			event.preventDefault();
 			if (apply.disabled)
 				return;
-			seq++; // what a preview still says is of no interest
-			busy = true;
-			allow();
+			forget();
+			become("applying");
 			try {
 				const answer = await request(spec.target());
 				toast(spec.done(answer));
 				hasten();
 				close(answer);
 			} catch (e) {
-				await fail(e);
+				if (state === "closed") {
+					toast(`${spec.title}: ${e.status === 412 ? "not applied, somebody else has changed it meanwhile" : e.message}`, "bad");
+				} else {
+					become("editing");
+					await fail(e);
+				}
 			}
-			busy = false;
-			allow();
 		}
 
 		const form = h("form", {novalidate: true, onsubmit: submit, oninput: (event) => {
-			if (event.target === typed)
+			if (event.target === typed || state !== "editing")
 				return;
 			clearTimeout(timer);
 			timer = setTimeout(preview, TYPING_MS);
@@ -170,12 +194,15 @@ export function change(spec) {
 		typed ? h("label", {class: "typed"}, h("span", {}, "Type ", h("code", {}, spec.confirm), " to confirm"), typed) : null,
 		fault,
 		h("div", {class: "buttons"}, h("button", {type: "button", onclick: () => close(null)}, "Cancel"), apply));
-		allow();
+		become("editing");
 		if (spec.preview !== false && spec.ready !== false)
 			preview();
 		else
 			text(plan, "");
-		dialog.addEventListener("close", () => clearTimeout(timer));
+		dialog.addEventListener("close", () => {
+			forget();
+			become("closed");
+		});
 		return form;
 	}, "change");
 }

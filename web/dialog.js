@@ -12,6 +12,7 @@ export function modal(title, fill, className = "") {
 		const close = (value) => {
 			answer = value ?? null;
 			dialog.close();
+			dialog.dispatchEvent(new Event("close")); // the browser's own waits for a frame, and a hidden page draws none
 		};
 		dialog.append(
 			h("header", {}, h("h2", {id}, title),
@@ -19,7 +20,7 @@ export function modal(title, fill, className = "") {
 			...[fill(close, dialog)].flat());
 		dialog.addEventListener("close", () => {
 			dialog.remove();
-			resolve(answer);
+			resolve(answer); // the first time counts
 		});
 		document.body.append(dialog);
 		dialog.showModal();

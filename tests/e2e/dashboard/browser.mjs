@@ -2,6 +2,7 @@
 // out, and reads its answer.
 
 import assert from "node:assert/strict";
+import fs from "node:fs/promises";
 import readline from "node:readline";
 import {chromium} from "playwright-core";
 
@@ -42,6 +43,9 @@ export async function api(method, path, body, token = process.env.OPERATE_TOKEN)
 	return answer.json();
 }
 
+export const dialog = (page) => page.getByRole("dialog");
+export const press = (page, name) => page.getByRole("button", {name, exact: true}).click();
+
 export async function launch() {
 	return chromium.launch({
 		executablePath: "/usr/bin/chromium",
@@ -54,6 +58,7 @@ export async function launch() {
 export async function open(browser, options = {}) {
 	const context = await browser.newContext({viewport: {width: 1440, height: 900}, acceptDownloads: true, ...options});
 	const page = await context.newPage();
+	page.cdp = await context.newCDPSession(page);
 	page.faults = [];
 	page.forgiven = [/status of 4\d\d/]; // answers that the test provokes; the browser tells of each
 	page.on("pageerror", (e) => page.faults.push(`error: ${e.message}`));
@@ -61,7 +66,12 @@ export async function open(browser, options = {}) {
 		if (["error", "warning"].includes(m.type()) && !page.forgiven.some((f) => f.test(m.text())))
 			page.faults.push(`console: ${m.text()}`);
 	});
+	page.asked = new Set(); // and not answered yet
+	const name = (r) => `${r.method()} ${r.url().slice(BASE.length)}`;
+	for (const over of ["requestfinished", "requestfailed"])
+		page.on(over, (r) => page.asked.delete(name(r)));
 	page.on("request", (r) => {
+		page.asked.add(name(r));
 		if (!r.url().startsWith(BASE) && !r.url().startsWith(`blob:${BASE}`))
 			page.faults.push(`asked another host: ${r.url()}`);
 	});
@@ -88,6 +98,45 @@ export async function chartData(page, label) {
 	});
 }
 
+const within = (ms, promise, otherwise) => Promise.race([promise, new Promise((r) => setTimeout(r, ms, otherwise))]);
+
+/** What page and dialogs say of themselves, whether or not a frame is ever drawn. */
+async function stateOf(page) {
+	const look = `new Promise((done) => {
+		const say = (frame) => done({frame, visible: document.visibilityState, focus: document.activeElement?.outerHTML.slice(0, 200),
+			dialogs: [...document.querySelectorAll("dialog")].map((d) => ({open: d.open, text: d.innerText,
+				disabled: [...d.querySelectorAll("button:disabled")].map((b) => b.textContent)})),
+			toasts: [...document.querySelectorAll(".toast")].map((t) => t.innerText)});
+		requestAnimationFrame(() => say("drawn"));
+		setTimeout(say, 2000, "none within 2 s");
+	})`;
+	const said = page.cdp.send("Runtime.evaluate", {expression: look, awaitPromise: true, returnByValue: true})
+		.then((r) => r.result.value, (e) => e.message);
+	return {page: await within(5000, said, "does not run its scripts"), unanswered: [...page.asked], faults: page.faults};
+}
+
+/** The browser's processes with what the kernel lets them wait for, and how much all wait for disk, processor and memory. */
+async function machine() {
+	const read = (path) => fs.readFile(path, "utf8").catch(() => "");
+	const all = new Map();
+	for (const pid of (await fs.readdir("/proc")).filter((n) => /^\d+$/.test(n))) {
+		const stat = /^\d+ \((.*)\) (\S) (\d+)/s.exec(await read(`/proc/${pid}/stat`));
+		if (stat)
+			all.set(pid, {name: stat[1], state: stat[2], parent: stat[3]});
+	}
+	const ours = (pid) => pid === String(process.pid) || (all.has(pid) && ours(all.get(pid).parent));
+	const processes = [];
+	for (const [pid, {name, state}] of all)
+		if (ours(pid) && pid !== String(process.pid)) {
+			const type = /--type=(\S+?)(?=[\0 ]|$)/.exec(await read(`/proc/${pid}/cmdline`))?.[1] || "";
+			processes.push(`${name} ${type} ${state} ${await read(`/proc/${pid}/wchan`)}`);
+		}
+	const pressure = {};
+	for (const what of ["io", "cpu", "memory"])
+		pressure[what] = (await read(`/proc/pressure/${what}`)).split("\n")[0];
+	return {processes, pressure, load: (await read("/proc/loadavg")).trim()};
+}
+
 /** Run main, end with 1 and the reason if it fails. */
 export async function run(main) {
 	const browser = await launch();
@@ -96,11 +145,13 @@ export async function run(main) {
 		await main(browser);
 	} catch (e) {
 		const page = browser.contexts().flatMap((c) => c.pages()).at(-1);
-		await page?.screenshot({path: `${process.env.SHOTS}/failed.png`, timeout: 5000}).catch(() => {});
-		const said = await page?.getByRole("dialog").allInnerTexts().catch(() => []);
-		console.log(JSON.stringify({failed: `${e.stack || e}, at ${page?.url()}, ${JSON.stringify(page?.faults)}, dialog: ${said}`}));
+		const seen = page ? {url: page.url(), ...await stateOf(page), ...await machine()} : {};
+		await page?.screenshot({path: `${process.env.SHOTS}/failed.png`, timeout: 5000}).catch((why) => {
+			seen.screenshot = why.message.split("\n")[0];
+		});
+		console.log(JSON.stringify({failed: `${e.stack || e}, ${JSON.stringify(seen)}`}));
 		code = 1;
 	}
-	await browser.close();
+	await within(10000, browser.close());
 	process.exit(code);
 }

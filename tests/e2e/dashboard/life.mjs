@@ -3,16 +3,14 @@
 
 import assert from "node:assert/strict";
 import fs from "node:fs/promises";
-import {api, ask, assertClean, chartData, logIn, open, run, step, until} from "./browser.mjs";
+import {api, ask, assertClean, chartData, dialog, logIn, open, press, run, step, until} from "./browser.mjs";
 
 const OPERATE = process.env.OPERATE_TOKEN;
 const VIP = process.env.VIP;
 const SHARE_TOLERANCE = 8; // points of a hundred, of so many flows at least:
 const FLOWS_MIN = 600;
 
-const dialog = (page) => page.getByRole("dialog");
 const row = (page, dip) => page.getByRole("main").getByRole("row").filter({has: page.getByRole("rowheader", {name: dip})});
-const press = (page, name) => page.getByRole("button", {name, exact: true}).click();
 
 async function wrongTokens(page) {
 	await page.goto(process.env.DASHBOARD_URL);
