@@ -36,6 +36,7 @@
 #define TCP_LEN 20
 #define TCP_FLAGS_END 14
 #define UDP_LEN 8
+#define ICMP_LEN 8
 
 /* The longest chain that RFC 8200 4.1 recommends has 6; each header is walked in the packet's own
  * cache lines, so the bound is on time, not on memory. */
@@ -69,15 +70,17 @@ static ALWAYS_INLINE uint8_t tcp_segment(uint8_t flags, bool payload)
 	return (uint8_t)((flags & TH_RST) | (flags & TH_FIN) << 1 | opens | payload << 3);
 }
 
-/* Of echo requests no more than the type is looked at; errors are never that long. */
+/* No more than the header is looked at, which tells of echo requests: errors are never that long.
+ */
 static SELDOM enum parse_result icmp_parse_front(const uint8_t *data, struct packet *p)
 {
-	uint16_t len = p->l3_len;
+	uint16_t len = p->l3_len, headers = (uint16_t)(p->l4_offset - p->l3_offset + ICMP_LEN);
 
-	p->l3_len = (uint16_t)(p->l4_offset - p->l3_offset + FRONT_L4);
+	if (headers < len)
+		p->l3_len = headers;
 	enum parse_result r = icmp_parse(data, p);
 	p->l3_len = len;
-	return r == PARSE_ECHO ? r : PARSE_NOT_L4;
+	return r;
 }
 
 /* The transport header at p->l4_offset, of a packet that ends with its IP length, or of which (not

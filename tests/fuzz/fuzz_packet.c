@@ -1,6 +1,7 @@
 /* libFuzzer target over all of packet/: whatever the bytes, the parser says what a naive one says
- * and reads nothing outside, and checksums, rewrites (fuzz_rewrite.c) and answers keep their
- * promises. An input is 8 bytes of settings (struct settings) and a frame. */
+ * and reads nothing outside, checksums, rewrites (fuzz_rewrite.c) and answers keep their promises,
+ * and a frame in several buffers (fuzz_split.c) says what it says in one. An input is 8 bytes of
+ * settings (struct settings) and a frame. */
 #include "tests/fuzz/fuzz_packet.h"
 
 #include <assert.h>
@@ -15,7 +16,7 @@
 #define FRAME_LEN_MAX 4096
 
 struct settings {
-	uint8_t dip; /* lowest bit: of IPv6; next: with a port of its own */
+	uint8_t dip; /* lowest bit: of IPv6; next: with a port of its own; next: in buffers */
 	uint8_t headroom;
 	uint8_t mtu[2]; /* little-endian */
 	uint8_t hash[4];
@@ -171,6 +172,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	uint32_t len = (uint32_t)(size - sizeof(s)), bits;
 
 	enum parse_result r = check_parse(data, len, &p);
+	if (s.dip & 4)
+		fuzz_split(data, len, s.hash);
 	if (r == PARSE_ECHO)
 		check_echo(data, len, &p);
 	if (r != PARSE_OK && r != PARSE_FRAGMENT)

@@ -18,3 +18,7 @@ static inline uint32_t fuzz_packet_end(const struct packet *p)
  * are filled in. */
 void fuzz_rewrites(const uint8_t *data, uint32_t len, const struct packet *p, struct rewrite_to *to,
 		   uint32_t headroom);
+
+/** What of a frame in several buffers is done by the first alone, and its checksum; hash: 4 bytes
+ * that say where it is cut. Aborts where it is another than that of the whole frame. */
+void fuzz_split(const uint8_t *data, uint32_t len, const uint8_t *hash);

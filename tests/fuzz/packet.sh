@@ -9,7 +9,7 @@ mkdir -p $out/packet-corpus
 
 clang -std=gnu11 -O1 -g -Wall -Wextra -Werror -D_GNU_SOURCE -Iforwarder -I. \
 	-fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer \
-	-o $out/packet tests/fuzz/fuzz_packet.c tests/fuzz/fuzz_rewrite.c tests/unit/naive_parse.c \
+	-o $out/packet tests/fuzz/fuzz_packet.c tests/fuzz/fuzz_rewrite.c tests/fuzz/fuzz_split.c tests/unit/naive_parse.c \
 	tests/unit/frames.c forwarder/packet/*.c forwarder/base/addr.c
 
 n=$(find $corpus -type f | wc -l)

@@ -24,13 +24,60 @@ def golden():
     return dict(zip(names, frames, strict=True))
 
 
-def write(name, frame, dip=0, headroom=64, mtu=1500):
+def write(name, frame, dip=0, headroom=64, mtu=1500, hash_bits=0xc0ffee42):
     with open(os.path.join(CORPUS, name), "wb") as f:
-        f.write(struct.pack("<BBHI", dip, headroom, mtu, 0xc0ffee42) + frame)
+        f.write(struct.pack("<BBHI", dip, headroom, mtu, hash_bits) + frame)
 
 
 def patched(frame, at, *new):
     return frame[:at] + bytes(new) + frame[at + len(new):]
+
+
+def grown(frame, n):
+    """A frame without padding, n bytes longer: by its IP header, and UDP's."""
+    l3 = 14 + 4 * sum(frame[at:at + 2] in (b"\x81\x00", b"\x88\xa8") for at in (12, 16))
+    v6 = frame[l3] >> 4 == 6
+    at = l3 + (4 if v6 else 2)
+    frame = patched(frame, at, *struct.pack(">H", struct.unpack_from(">H", frame, at)[0] + n))
+    if frame[l3 + (6 if v6 else 9)] == 17:
+        at = l3 + (40 if v6 else (frame[l3] & 15) * 4) + 4
+        frame = patched(frame, at, *struct.pack(">H", struct.unpack_from(">H", frame, at)[0] + n))
+    return frame + bytes(i * 37 & 255 for i in range(n))
+
+
+def partial(frame):
+    """The checksum as a local stack leaves it: of an IPv4 header without options in front of UDP or TCP, no tag."""
+    l4_len = struct.unpack_from(">H", frame, 16)[0] - 20
+    total = sum(struct.unpack_from(">4H", frame, 26)) + frame[23] + l4_len
+    while total > 0xffff:
+        total = (total & 0xffff) + (total >> 16)
+    return patched(frame, 34 + (6 if frame[23] == 17 else 16), *struct.pack(">H", total))
+
+
+def several_buffers(frames):
+    """Settings 4: in buffers, the first of which ends where the last byte of the hash says."""
+    names = ("checksum-v4-tcp-0vlan-size7-pad0", "checksum-v4-udp-0vlan-size63-pad0", "checksum-v6-tcp-0vlan-size8-pad0",
+             "ipip4-v4-udp-timestamp", "ipip6-v6-tcp-1vlan-hbh+dst+rth+ah+dst", "nat-v6-udp-fragment-0-of-300-port",
+             "nat-v4-udp-fragment-48-of-300-port", "nat-v4-error-frag-needed-tcp", "nat-v6-error-too-big-tcp",
+             "echo-v4-size56-0vlan", "echo-v6-size56-1vlan", "ipip4-v4-tcp-2vlan-pad13")
+    for name in names:
+        for where in (0, 1, 12, 0x81):  # of which the first is too little
+            write("buffers-%s-%d" % (name, where), grown(frames[name], 1900 - len(frames[name])), dip=4,
+                  hash_bits=where << 24 | 0x0711ff)
+    for name in ("l2-v4-tcp-0vlan-pad0", "l2-v4-udp-0vlan-pad0"):
+        for size in (1, 2, 1701):
+            for where in (0, 9):
+                write("buffers-%s-partial-%d-%d" % (name, size, where), partial(grown(frames[name], size)), dip=4,
+                      hash_bits=where << 24 | 0x010200)
+    exts = frames["l2-v6-tcp-1vlan-hbh+dst+rth+ah+dst"]
+    first = 14 + 4 + 40  # extension header
+    for n in range(140, 176, 5):  # the chain ends in front of what is looked at, across its end, or behind it
+        longer = patched(exts, 14 + 4 + 4, *struct.pack(">H", struct.unpack_from(">H", exts, 14 + 4 + 4)[0] + 8 * n))
+        longer = patched(longer, first + 1, exts[first + 1] + n)
+        write("buffers-chain-%d" % n, grown(longer[:first + 8] + bytes(8 * n) + longer[first + 8:], 900), dip=4,
+              hash_bits=1 << 24)
+    echo = grown(frames["echo-v4-size56-0vlan"], 1600)
+    write("buffers-echo-short", patched(echo, 16, 0, 24), dip=4, hash_bits=1 << 24)
 
 
 def main():
@@ -85,6 +132,7 @@ def main():
     write("three-tags", v4[:12] + bytes([0x81, 0, 0, 1]) * 3 + v4[12:])
     write("tag-cut-off", v4[:12] + bytes([0x88, 0xa8, 0]))
     write("not-ip", patched(v4, 12, 0x08, 0x06))
+    several_buffers(frames)
 
 
 if __name__ == "__main__":
