@@ -42,6 +42,16 @@ static unsigned count_rx_queues(int fd, const char *name)
 	return n ? n : 1;
 }
 
+static void read_driver(int fd, struct xsk_iface *i)
+{
+	struct ethtool_drvinfo info = {.cmd = ETHTOOL_GDRVINFO};
+	struct ifreq req = {.ifr_data = (char *)&info};
+
+	memcpy(req.ifr_name, i->name, sizeof(req.ifr_name));
+	if (ioctl(fd, SIOCETHTOOL, &req) == 0)
+		snprintf(i->driver, sizeof(i->driver), "%s", info.driver);
+}
+
 bool netdev_is_gone(int ifindex)
 {
 	char name[IF_NAMESIZE];
@@ -102,6 +112,7 @@ int netdev_read(const char *name, struct xsk_iface *out, struct error *err)
 		goto fail;
 	i.mtu = (unsigned)req.ifr_mtu;
 	i.n_queues = count_rx_queues(fd, i.name);
+	read_driver(fd, &i);
 	*out = i;
 	goto out;
 fail:

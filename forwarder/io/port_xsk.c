@@ -3,11 +3,7 @@
  * One mode for all interfaces, since a UMEM that is shared between sockets takes one. Zero-copy is
  * decided by binding, native or generic by attaching; both fall back in auto mode, with a line that
  * says why. Queue q of every interface belongs to worker q mod n_workers, so every worker has a
- * queue, and thereby a TX ring of its own, on every interface.
- *
- * Multi-buffer is enabled only if an interface's MTU needs it: a VIP's packets come from clients of
- * the internet with 1500 bytes or less mostly, and one frame in one chunk keeps the packet path
- * simple. */
+ * queue, and thereby a TX ring of its own, on every interface. */
 #include "io/port_xsk.h"
 
 #include <bpf/bpf.h>
@@ -25,18 +21,6 @@
 #include "io/xsk_impl.h"
 
 #define BUSY_MS 2000
-#define HEADROOM 256	/* XDP_PACKET_HEADROOM: what the kernel leaves free in front */
-#define SHARED_INFO 320 /* what it keeps behind a packet in a page, skb_shared_info */
-#define LINK_HEADER 22	/* Ethernet and two VLAN tags */
-#define SMALL_CHUNK 2048
-#define LARGE_CHUNK 4096
-#define MTU_OF(chunk) ((chunk)-HEADROOM - LINK_HEADER)
-
-_Static_assert(XSK_PARTS_MAX *(LARGE_CHUNK - HEADROOM) >= XSK_MTU_JUMBO + LINK_HEADER &&
-		       XSK_PARTS_MAX <= PORT_REST_MAX + 1,
-	       "a frame's buffers");
-/* Every driver can receive this in one buffer of a page; above, native mode uses several. */
-_Static_assert(XSK_MTU_MAX == MTU_OF(LARGE_CHUNK) - SHARED_INFO, "the documented limit");
 
 const char *xdp_mode_name(enum xdp_mode mode)
 {
@@ -50,8 +34,6 @@ const char *xdp_mode_name(enum xdp_mode mode)
 
 static int read_ifaces(struct xsk *x, const struct xsk_config *c, struct error *err)
 {
-	unsigned mtu = 0;
-
 	if (c->n_ifaces < 1 || c->n_ifaces > IFACES_MAX)
 		return error_set(err, -EINVAL, "1 to %d interfaces are possible, not %u",
 				 IFACES_MAX, c->n_ifaces);
@@ -73,11 +55,9 @@ static int read_ifaces(struct xsk *x, const struct xsk_config *c, struct error *
 		if (f->n_queues > STEER_QUEUES_MAX)
 			return error_set(err, -E2BIG, "%s: has %u RX queues, the limit is %d",
 					 f->name, f->n_queues, STEER_QUEUES_MAX);
-		mtu = f->mtu > mtu ? f->mtu : mtu;
 	}
 	x->n_ifaces = c->n_ifaces;
-	x->chunk = mtu <= MTU_OF(SMALL_CHUNK) ? SMALL_CHUNK : LARGE_CHUNK;
-	x->multi = mtu > XSK_MTU_MAX;
+	x->frames = xsk_frames_plan(x->ifaces, x->n_ifaces, c->mode);
 	return 0;
 }
 
@@ -145,8 +125,8 @@ static int load_steer(struct xsk *x, struct error *err)
 
 	for (unsigned i = 0; i < x->n_ifaces; i++)
 		ifindexes[i] = x->ifaces[i].ifindex;
-	uint32_t frame_max = x->multi ? XSK_MTU_JUMBO + LINK_HEADER : x->chunk - HEADROOM;
-	int rc = steer_open(x->n_ifaces, ifindexes, frame_max, x->multi, &x->steer, err);
+	int rc = steer_open(x->n_ifaces, ifindexes, xsk_frames_longest(&x->frames), x->frames.multi,
+			    &x->steer, err);
 	for (unsigned i = 0; rc == 0 && i < x->n_ifaces; i++)
 		steer_set_mac(x->steer, i, x->ifaces[i].mac);
 	return rc;
@@ -166,7 +146,7 @@ static int open_worker(struct xsk *x, unsigned w, bool zerocopy, uint64_t deadli
 {
 	struct xsk_port *p = x->ports[w];
 
-	if (xsk_port_init_umem(p, worker_queues(x, w), x->chunk, x->multi) < 0)
+	if (xsk_port_init_umem(p, worker_queues(x, w), x->frames.chunk, x->frames.multi) < 0)
 		return error_set(err, -ENOMEM, "no memory for the frames of worker %u", w);
 	for (unsigned i = 0; i < x->n_ifaces; i++) {
 		const struct xsk_iface *f = &x->ifaces[i];
@@ -239,6 +219,8 @@ static int open_sockets(struct xsk *x, enum xdp_mode mode, struct error *err)
 	uint64_t deadline_ms = clock_now_ms() + BUSY_MS;
 	int rc = 0;
 
+	for (unsigned i = 0; i < x->n_ifaces && rc == 0 && mode == XDP_MODE_ZEROCOPY; i++)
+		rc = xsk_frames_check_zerocopy(&x->frames, &x->ifaces[i], err);
 	for (unsigned w = 0; w < x->n_workers && rc == 0; w++)
 		rc = open_worker(x, w, mode == XDP_MODE_ZEROCOPY, deadline_ms, err);
 	x->mode = mode;
@@ -467,7 +449,7 @@ uint32_t xsk_program_id(const struct xsk *x, unsigned iface)
 
 unsigned xsk_mtu_limit(const struct xsk *x)
 {
-	return x->multi ? XSK_MTU_JUMBO : MTU_OF(x->chunk);
+	return xsk_frames_mtu(&x->frames);
 }
 
 enum hugemem_kind xsk_umem_memory(const struct xsk *x)

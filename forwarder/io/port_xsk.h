@@ -36,6 +36,7 @@ struct xsk_iface {
 	uint8_t mac[6]; /* see xsk_follow_macs */
 	unsigned mtu;
 	unsigned n_queues; /* RX queues */
+	char driver[32];   /* "igb"; empty if it does not say */
 };
 
 struct xsk;

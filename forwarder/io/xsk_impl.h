@@ -5,6 +5,7 @@
 
 #include "io/port_xsk.h"
 #include "io/xsk_driver.h"
+#include "io/xsk_frames.h"
 
 #define XSK_WHO "xdp"
 
@@ -19,8 +20,7 @@ struct xsk_look {
 struct xsk {
 	enum xdp_mode wanted;
 	enum xdp_mode mode; /* in use */
-	uint32_t chunk;
-	bool multi; /* frames may take several chunks */
+	struct xsk_frames frames;
 	unsigned n_ifaces;
 	unsigned n_workers;
 	struct xsk_port **ports;

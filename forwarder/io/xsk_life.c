@@ -251,6 +251,9 @@ int xsk_iface_take(struct xsk *x, unsigned iface, const struct xsk_pause *pause,
 
 	if (rc < 0)
 		return rc;
+	if (x->mode == XDP_MODE_ZEROCOPY &&
+	    (rc = xsk_frames_check_zerocopy(&x->frames, &dev, err)) < 0)
+		return rc;
 	if (f->ifindex != dev.ifindex) {
 		steer_set_mac(x->steer, iface, dev.mac);
 		rc = steer_move(x->steer, iface, dev.ifindex, xsk_attach_flags(x), err);

@@ -18,9 +18,12 @@ static void check_forwarding(enum xdp_mode mode)
 	struct xsk *x = bed_open_ports(2, 1, mode);
 	struct port *p = xsk_port(x, 0);
 	const struct xsk_queue *queues;
+	const struct xsk_iface *ifaces;
 	uint8_t buf[2048];
 
 	bed_start(x);
+	ck_assert_uint_eq(xsk_ifaces(x, &ifaces), 2);
+	ck_assert_str_eq(ifaces[1].driver, "veth");
 	ck_assert_uint_eq(xsk_queues(x, &queues), 4);
 	for (unsigned i = 0; i < 4; i++)
 		ck_assert_int_eq(queues[i].mode, mode);
