@@ -7,7 +7,7 @@ static const char *action_word(bool created, bool removed)
 
 static json_t *print_dip(const struct plan_dip *d, uint32_t n_dcodes)
 {
-	bool moves = d->created || d->removed || d->dcodes != d->dcodes_before;
+	bool moves = d->created || d->removed || d->changed || d->dcodes != d->dcodes_before;
 
 	return json_pack("{s:s, s:s, s:I, s:I, s:f}", "id", d->id, "action",
 			 moves ? action_word(d->created, d->removed) : "keep", "dcodes_before",

@@ -17,8 +17,8 @@ static void fill_dips_after(const struct vip_version *next, const uint32_t *coun
 }
 
 /* Both lists have the order of ids: one pass, since control's thread has no time to search. */
-static void fill_dips_before(const struct vip_version *now, const uint32_t *counts,
-			     struct plan_info *out)
+static void fill_dips_before(const struct vip_version *now, const struct vip_version *next,
+			     const uint32_t *counts, struct plan_info *out)
 {
 	unsigned n_after = out->n_dips, k = 0;
 
@@ -32,6 +32,7 @@ static void fill_dips_before(const struct vip_version *now, const uint32_t *coun
 			memcpy(d->id, id, sizeof(d->id));
 		d->removed = !stays;
 		d->created = false;
+		d->changed = stays && !dip_conf_equal(&now->dips[i].conf, &next->dips[k].conf);
 		d->dcodes_before = counts[now->dips[i].index];
 	}
 }
@@ -49,7 +50,7 @@ static int fill_dips(const struct batch_vip *e, struct plan_info *out)
 	if (next)
 		fill_dips_after(next, after, out);
 	if (now)
-		fill_dips_before(now, before, out);
+		fill_dips_before(now, next, before, out);
 	return 0;
 }
 

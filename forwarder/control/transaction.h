@@ -1,6 +1,6 @@
-/* What a change may be besides one edit: several edits in one piece; on conditions; only planned; and with
- * a record of what it did. Control knows no JSON and no entity tags: what has to do with those is called
- * back. */
+/* What a change may be besides one edit: several edits in one piece; on conditions; only planned;
+ * and with a record of what it did. Control knows no JSON and no entity tags: what has to do with
+ * those is called back. */
 #pragma once
 
 #include "control/model.h"
@@ -22,33 +22,34 @@ static inline bool control_op_is_dip(enum control_op op)
 }
 
 enum control_status {
-	CONTROL_OK,          /* 200 */
-	CONTROL_CREATED,     /* 201 */
-	CONTROL_ACCEPTED,    /* 202: drains; flows_remaining says how many flows are left */
-	CONTROL_NOT_FOUND,   /* 404: errors name which (vip or dip) in detail */
-	CONTROL_CONFLICT,    /* 409: duplicate, immutable member, overlap */
+	CONTROL_OK,	      /* 200 */
+	CONTROL_CREATED,      /* 201 */
+	CONTROL_ACCEPTED,     /* 202: drains; flows_remaining says how many flows are left */
+	CONTROL_NOT_FOUND,    /* 404: errors name which (vip or dip) in detail */
+	CONTROL_CONFLICT,     /* 409: duplicate, immutable member, overlap */
 	CONTROL_PRECONDITION, /* 412: what `prepare` said */
-	CONTROL_INVALID,     /* 422: errors */
-	CONTROL_UNAVAILABLE, /* 503 with retry_after_s */
-	CONTROL_NO_STORAGE,  /* 507: the disk is full or read-only; the old state goes on */
-	CONTROL_FAILED,      /* 500 */
+	CONTROL_INVALID,      /* 422: errors */
+	CONTROL_UNAVAILABLE,  /* 503 with retry_after_s */
+	CONTROL_NO_STORAGE,   /* 507: the disk is full or read-only; the old state goes on */
+	CONTROL_FAILED,	      /* 500 */
 };
 
 /** One edit of several. */
 struct control_edit {
 	/* in */
 	enum control_op op;
-	bool force;         /* as in struct control_request */
-	const char *vip;    /* the caller's, as the edits below */
-	const char *dip;    /* OP_DIP_* */
+	bool force;	 /* as in struct control_request */
+	const char *vip; /* the caller's, as the edits below */
+	const char *dip; /* OP_DIP_* */
 	const struct vip_edit *vip_edit;
 	const struct dip_edit *dip_edit;
 	char pointer[24]; /* goes before the pointers of its faults: "/operations/3/body" */
 	/* out */
 	enum control_status status;
 	uint64_t flows_remaining; /* DELETE */
-	bool deleting; /* what it concerns drains when all is done */
-	/** What it concerns, when all is done; NULL: it is not there, or `want_conf` was not set. malloc. */
+	bool deleting;		  /* what it concerns drains when all is done */
+	/** What it concerns, when all is done; NULL: it is not there, or `want_conf` was not set.
+	 * malloc. */
 	struct vip_conf *vip_conf;
 	struct dip_conf *dip_conf;
 };
@@ -63,8 +64,8 @@ struct control_view_vip {
 	const void *dips; /* control's: ask control_view_dip */
 };
 
-/** VIP number i, in the order of ids. False past the last. Drains the rings, so that a walk through all may
- *  take its time. */
+/** VIP number i, in the order of ids. False past the last. Drains the rings, so that a walk through
+ * all may take its time. */
 MUST_CHECK bool control_view_vip(struct control_view *view, unsigned i,
 				 struct control_view_vip *out);
 /** True if a walk has ended early for want of memory. */
@@ -81,7 +82,8 @@ const struct dip_conf *control_view_find_dip(const struct control_view_vip *v, c
 /** The generation that is published. */
 uint64_t control_view_generation(const struct control_view *view);
 
-/** Call fn with the published desired state. It must not call control. Thread: any but control's. */
+/** Call fn with the published desired state. It must not call control. Thread: any but control's.
+ */
 void control_look(struct control *c, void (*fn)(void *ctx, struct control_view *view), void *ctx);
 
 /** A resource as an edit found and left it; NULL: it was, or is, not there, or drains. */
@@ -98,6 +100,7 @@ struct plan_dip {
 	char id[ID_LEN];
 	uint32_t dcodes, dcodes_before;
 	bool created, removed;
+	bool changed; /* it is configured otherwise, whether or not that moves a Dcode */
 };
 
 struct plan_info {
@@ -114,28 +117,30 @@ struct plan_info {
 /** What a change may ask for besides its one edit. All but `dry_run` and the edits may be unset. */
 struct control_transaction {
 	/* in */
-	void *ctx; /* of the callbacks, all of which run in the control thread and must not call control */
-	/** Before the edits, at the moment at which they are applied: CONTROL_OK to go on, else the status
-	 *  to refuse with. May set the edits below. Called again if all has to be applied anew. */
+	void *ctx; /* of the callbacks, all of which run in the control thread and must not call
+		      control */
+	/** Before the edits, at the moment at which they are applied: CONTROL_OK to go on, else the
+	 * status to refuse with. May set the edits below. Called again if all has to be applied
+	 * anew. */
 	enum control_status (*prepare)(void *ctx, struct control_view *view,
 				       struct control_transaction *t);
-	/** For each resource that an edit changes, in the order of the edits; undone from the last to the
-	 *  first they lead back. What `text` tells begins anew with `begin`. */
+	/** For each resource that an edit changes, in the order of the edits; undone from the last
+	 * to the first they lead back. What `text` tells begins anew with `begin`. */
 	void (*begin)(void *ctx);
 	void (*edited)(void *ctx, const struct control_seen *seen);
-	/** What was told, as persist_log_entry.edits wants it (valid as long as the transaction), and of how
-	 *  many edits. NULL without memory, which fails the change. */
+	/** What was told, as persist_log_entry.edits wants it (valid as long as the transaction),
+	 * and of how many edits. NULL without memory, which fails the change. */
 	const char *(*text)(void *ctx, unsigned *n_edits);
 	const char *action; /* of the log entry: "PATCH /v1/vips/web" */
 	/** After the publish, and before anything else is published. */
 	void (*published)(void *ctx, struct control_view *view);
-	bool dry_run;   /* plan, tell, and throw away */
+	bool dry_run;	/* plan, tell, and throw away */
 	bool want_conf; /* fill vip_conf and dip_conf of the edits */
-	bool several;   /* the edits below count, not the request's own; also if there are none */
+	bool several;	/* the edits below count, not the request's own; also if there are none */
 	unsigned n_edits;
 	struct control_edit *edits;
 	/* out */
-	unsigned n_plans; /* dry_run: one for each VIP that would be published anew */
+	unsigned n_plans;	 /* dry_run: one for each VIP that would be published anew */
 	struct plan_info *plans; /* free with control_transaction_clear */
 };
 

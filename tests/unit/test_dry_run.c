@@ -70,6 +70,32 @@ static void fill_script(struct edits *s)
 	edits_put_dip(s, "new", "d1", 9, 1);
 }
 
+/* The only DIP has all Dcodes whatever its weight, and is changed all the same; its neighbours are
+ * not. */
+START_TEST(a_dry_run_names_what_is_configured_otherwise)
+{
+	w = edits_world(1);
+	for (unsigned round = 0; round < 2; round++) {
+		struct edits *dry = edits_new();
+		dry->t.dry_run = true;
+		edits_weight(dry, "web", "b1", round ? 77 : 30);
+		if (round)
+			edits_weight(dry, "web", "b2", 0);
+		ck_assert_int_eq(edits_run(dry, w), CONTROL_OK);
+		ck_assert_uint_eq(dry->t.n_plans, 1);
+		const struct plan_info *p = &dry->t.plans[0];
+		ck_assert_uint_eq(p->n_dips, round + 1);
+		ck_assert(p->dips[0].changed && p->dips[0].dcodes == p->dips[0].dcodes_before);
+		ck_assert(!p->dips[0].created && !p->dips[0].removed);
+		ck_assert(!round || !p->dips[1].changed);
+		edits_free(dry);
+		if (!round)
+			world_put_dip(w, "web", 2, 0, CONTROL_CREATED);
+	}
+	end();
+}
+END_TEST
+
 START_TEST(a_dry_run_leaves_nothing_and_tells_the_truth)
 {
 	struct edits *dry = edits_new(), *wet = edits_new();
@@ -283,6 +309,7 @@ int main(void)
 	TCase *t = tcase_create("dry_run");
 
 	tcase_set_timeout(t, 300);
+	tcase_add_test(t, a_dry_run_names_what_is_configured_otherwise);
 	tcase_add_test(t, a_dry_run_leaves_nothing_and_tells_the_truth);
 	tcase_add_test(t, overrides_are_planned_too);
 	tcase_add_test(t, a_planned_override_leaves_nothing);
