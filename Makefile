@@ -220,6 +220,7 @@ $(BUILD)/gen/%.skel.h: $(BUILD)/forwarder/io/%.bpf.o
 		echo '/* NOLINTEND */'; } > $@
 
 $(BUILD)/unit/test_confine: UNIT_WRAP := getrlimit setrlimit
+$(BUILD)/unit/test_preflight: UNIT_WRAP := getrlimit
 
 $(BUILD)/unit/%: $(BUILD)/obj/tests/unit/%.o $(SUPPORT) $(LIB)
 	$(call say,LD,$@)

@@ -63,6 +63,7 @@ int action_check(const struct options *o)
 			      .state_dir = o->state_dir,
 			      .n_workers = (unsigned)o->n_workers,
 			      .n_flows = o->n_flows,
+			      .keep_ipc_lock = o->keep_ipc_lock,
 			      .listen = o->listen[0]};
 	struct persist_state boot = {0};
 	struct store *store = NULL;

@@ -305,6 +305,7 @@ static int run_threads(struct daemon *d, struct error *err)
 					.state_dir = d->options->state_dir,
 					.n_workers = d->n_workers,
 					.n_flows = d->options->n_flows,
+					.keep_ipc_lock = d->options->keep_ipc_lock,
 					.n_queues = d->n_queues,
 					.queues = d->queues};
 	d->api.started_ms = clock_now_ms();

@@ -23,7 +23,7 @@
 #include "io/netdev.h"
 
 /* linux/capability.h numbers. */
-enum { NET_ADMIN = 12, NET_RAW = 13, IPC_LOCK = 14, SYS_ADMIN = 21, BPF = 39 };
+enum { NET_ADMIN = 12, NET_RAW = 13, IPC_LOCK = 14, SYS_ADMIN = 21, SYS_RESOURCE = 24, BPF = 39 };
 
 /* First word of a file of /proc or /sys that is one line, or false. */
 static bool read_line(const char *path, char *buf, size_t size)
@@ -137,19 +137,38 @@ static void check_privileges(const struct preflight *p, struct findings *r)
 		report_block(r, PRIVILEGES_FIX, PRIVILEGES_FAULT);
 }
 
+#define LOCKED_MIN (64u << 20)
+#define LOCKED_FIX "ulimit -l unlimited    (systemd: LimitMEMLOCK=infinity)"
+
+/* Packet buffers are locked. A start lifts the limit where it may, and else goes by CAP_IPC_LOCK,
+ * which it gives up then unless it is told to keep it: an interface that comes back later needs its
+ * buffers anew. */
 static void check_locked_memory(const struct preflight *p, struct findings *r)
 {
+	uint64_t caps = effective_capabilities();
 	struct rlimit limit;
 
-	(void)p;
 	if (getrlimit(RLIMIT_MEMLOCK, &limit))
 		return;
-	if (limit.rlim_cur == RLIM_INFINITY || effective_capabilities() >> IPC_LOCK & 1)
+	unsigned long long kib = (unsigned long long)limit.rlim_cur / 1024;
+	bool may_lift = limit.rlim_max == RLIM_INFINITY || caps >> SYS_RESOURCE & 1;
+	bool may_lock = caps >> IPC_LOCK & 1;
+	if (limit.rlim_cur == RLIM_INFINITY || (may_lift && !p->running) ||
+	    (may_lock && (p->running || p->keep_ipc_lock)))
 		report_ok(r, "locked memory: no limit applies");
-	else if (limit.rlim_cur < (64u << 20))
-		report_block(r, "ulimit -l unlimited    (systemd: LimitMEMLOCK=infinity)",
-			     "locked memory: %llu KiB are too little for the packet buffers",
-			     (unsigned long long)limit.rlim_cur / 1024);
+	else if (may_lock || p->running)
+		report_note(r, LOCKED_FIX ", or --keep-ipc-lock",
+			    "locked memory: at most %llu KiB %s, so an interface that vanishes may "
+			    "need a restart to be served again",
+			    kib, p->running ? "now" : "once it is started");
+	else if (limit.rlim_cur < LOCKED_MIN)
+		report_block(r, LOCKED_FIX ", or CAP_IPC_LOCK",
+			     "locked memory: %llu KiB are too little for the packet buffers", kib);
+	else
+		report_note(r, LOCKED_FIX ", or CAP_IPC_LOCK",
+			    "locked memory: at most %llu KiB, without CAP_IPC_LOCK: if the packet "
+			    "buffers of all queues are more, a start fails",
+			    kib);
 }
 
 static void check_huge_pages(const struct preflight *p, struct findings *r)
@@ -363,16 +382,15 @@ static void check_vips(const struct preflight *p, struct findings *r)
 
 void preflight_look(const struct preflight *p, struct findings *out)
 {
-	/* start: only a start needs it. The running one has given up privileges, and has its
-	 * memory. */
+	/* start: only a start needs it. The running one has given up privileges. */
 	static const struct {
 		void (*look)(const struct preflight *, struct findings *);
 		bool start;
 	} checks[] = {
-		{check_kernel, false},	     {check_xdp_sockets, true}, {check_privileges, true},
-		{check_locked_memory, true}, {check_huge_pages, false}, {check_cores, false},
-		{check_state_dir, true},     {check_database, true},	{check_bpf, false},
-		{preflight_ifaces, false},   {check_modes, false},	{check_vips, false},
+		{check_kernel, false},	      {check_xdp_sockets, true}, {check_privileges, true},
+		{check_locked_memory, false}, {check_huge_pages, false}, {check_cores, false},
+		{check_state_dir, true},      {check_database, true},	 {check_bpf, false},
+		{preflight_ifaces, false},    {check_modes, false},	 {check_vips, false},
 		{preflight_dips, false},
 	};
 

@@ -23,6 +23,7 @@ struct preflight {
 	const char *state_dir;
 	unsigned n_workers; /* 0 = the default */
 	uint64_t n_flows;   /* 0 = the default */
+	bool keep_ipc_lock;
 	/* What the caller found in the database: VIPs in it, or why it cannot be read (NULL = it
 	 * can, or is not there yet). */
 	unsigned n_vips;

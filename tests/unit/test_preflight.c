@@ -3,6 +3,8 @@
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/capability.h>
+#include <sys/resource.h>
 
 #include "control/preflight.h"
 #include "tests/unit/netns.h"
@@ -184,6 +186,71 @@ START_TEST(of_a_running_one)
 }
 END_TEST
 
+/* The limit of locked memory, which a test may not be allowed to set. */
+static struct rlimit locked = {RLIM_INFINITY, RLIM_INFINITY};
+
+int __wrap_getrlimit(__rlimit_resource_t resource, struct rlimit *limit);
+int __real_getrlimit(__rlimit_resource_t resource, struct rlimit *limit);
+
+int __wrap_getrlimit(__rlimit_resource_t resource, struct rlimit *limit)
+{
+	if (resource != RLIMIT_MEMLOCK)
+		return __real_getrlimit(resource, limit);
+	*limit = locked;
+	return 0;
+}
+
+/* Without CAP_SYS_RESOURCE; with CAP_IPC_LOCK or without. */
+static void keep(bool ipc_lock)
+{
+	static const cap_value_t list[] = {CAP_SYS_RESOURCE, CAP_IPC_LOCK};
+	cap_t have = cap_get_proc();
+
+	ck_assert_ptr_nonnull(have);
+	ck_assert_int_eq(cap_set_flag(have, CAP_EFFECTIVE, 2, list, CAP_CLEAR), 0);
+	if (ipc_lock)
+		ck_assert_int_eq(cap_set_flag(have, CAP_EFFECTIVE, 1, &list[1], CAP_SET), 0);
+	ck_assert_int_eq(cap_set_proc(have), 0);
+	cap_free(have);
+}
+
+static void expect_locked(const struct preflight *p, enum finding_rank rank, const char *words)
+{
+	look(p);
+	const struct finding *f = find("locked memory:");
+	ck_assert_ptr_nonnull(f);
+	ck_assert_msg(f->rank == rank && strstr(f->text, words), "%s: %s",
+		      finding_rank_name(f->rank), f->text);
+	ck_assert((rank == FINDING_OK) == !f->command);
+}
+
+START_TEST(locked_memory)
+{
+	struct preflight start = machine(0, NULL), kept = start, running = start;
+	const rlim_t mib = 1u << 20;
+
+	kept.keep_ipc_lock = running.running = true;
+	keep(false);
+	expect_locked(&start, FINDING_OK, "no limit");
+	expect_locked(&running, FINDING_OK, "no limit");
+	locked = (struct rlimit){8 * mib, RLIM_INFINITY}; /* it can be lifted */
+	expect_locked(&start, FINDING_OK, "no limit");
+	locked.rlim_max = 8 * mib;
+	expect_locked(&start, FINDING_BLOCKS, "8192 KiB are too little");
+	expect_locked(&kept, FINDING_BLOCKS, "8192 KiB are too little");
+	expect_locked(&running, FINDING_NOTE, "at most 8192 KiB now");
+	keep(true);
+	expect_locked(&start, FINDING_NOTE, "at most 8192 KiB once it is started");
+	expect_locked(&kept, FINDING_OK, "no limit");
+	expect_locked(&running, FINDING_OK, "no limit");
+	keep(false);
+	locked = (struct rlimit){512 * mib, 512 * mib};
+	expect_locked(&start, FINDING_NOTE, "at most 524288 KiB, without CAP_IPC_LOCK");
+	locked = (struct rlimit){RLIM_INFINITY, RLIM_INFINITY};
+	keep(true);
+}
+END_TEST
+
 /* DIPs that are down on purpose are not looked for. */
 START_TEST(configuration)
 {
@@ -224,6 +291,7 @@ int main(void)
 	tcase_add_test(tc, ways_to_dips);
 	tcase_add_test(tc, packets_that_are_too_long);
 	tcase_add_test(tc, of_a_running_one);
+	tcase_add_test(tc, locked_memory);
 	tcase_add_test(tc, configuration);
 	suite_add_tcase(s, tc);
 	SRunner *sr = srunner_create(s);
