@@ -170,6 +170,8 @@ export function change(spec) {
 			try {
 				const answer = await request(spec.target());
 				toast(spec.done(answer));
+				for (const w of answer.body?.warnings || [])
+					toast(w, "bad");
 				hasten();
 				close(answer);
 			} catch (e) {

@@ -43,6 +43,21 @@ static void print_change(struct ctl *c, const json_t *change)
 					sizeof(pause)));
 }
 
+static void print_warnings(struct ctl *c, const json_t *answer)
+{
+	char text[512];
+	const json_t *w;
+	size_t i;
+
+	json_array_foreach(json_object_get(answer, "warnings"), i, w)
+	{
+		snprintf(text, sizeof(text), "%s",
+			 json_string_value(w) ? json_string_value(w) : "");
+		ctl_clean(text);
+		fprintf(c->out, "warning: %s\n", text);
+	}
+}
+
 int ctl_change(struct ctl *c, const struct ctl_call *call, struct ctl_request *r,
 	       struct ctl_path *path, const char *what)
 {
@@ -68,6 +83,7 @@ int ctl_change(struct ctl *c, const struct ctl_call *call, struct ctl_request *r
 		fputc('\n', c->out);
 		if (json_object_get(a.json, "plan"))
 			ctl_plan_print(c, json_object_get(a.json, "plan"));
+		print_warnings(c, a.json);
 	}
 	ctl_answer_free(&a);
 	return rc;

@@ -193,6 +193,12 @@ static void live_read_warnings(void *ctx, struct warnings *out)
 	watch_look(l->watch, out);
 }
 
+static bool live_ends_own_use(void *ctx, const struct vip_match *m, char text[OWN_USE_LEN])
+{
+	(void)ctx;
+	return own_use_ended_by(m, text);
+}
+
 static bool live_serving(void *ctx)
 {
 	struct api_live *l = ctx;
@@ -280,6 +286,7 @@ void api_backend_live(struct api_backend *b, struct api_live *live)
 	b->read_interfaces = live_read_interfaces;
 	b->copy_queues = live_copy_queues;
 	b->read_warnings = live_read_warnings;
+	b->ends_own_use = live_ends_own_use;
 	b->serving = live_serving;
 	b->look_at_machine = live_look_at_machine;
 	b->put_agent = live_put_agent;

@@ -1,12 +1,14 @@
 /* What the API asks of the daemon behind it: a table of functions, so that the server can be tested
- * against answers made up by a test. The live one forwards to control, the workers and the sockets. */
+ * against answers made up by a test. The live one forwards to control, the workers and the sockets.
+ */
 #pragma once
 
 #include "base/hugemem.h"
 #include "control/agents.h"
 #include "control/control.h"
-#include "control/history.h"
 #include "control/flow_page.h"
+#include "control/history.h"
+#include "control/own_use.h"
 #include "control/preflight.h"
 #include "control/trace_names.h"
 #include "control/watch.h"
@@ -82,6 +84,8 @@ struct api_backend {
 	/* a copy, to be freed; NULL without memory */
 	unsigned (*copy_queues)(void *ctx, struct xsk_queue **out);
 	void (*read_warnings)(void *ctx, struct warnings *out);
+	/* control/own_use.h */
+	bool (*ends_own_use)(void *ctx, const struct vip_match *m, char text[OWN_USE_LEN]);
 	bool (*serving)(void *ctx);
 	/* control/preflight.h */
 	void (*look_at_machine)(void *ctx, struct findings *out);
@@ -105,7 +109,8 @@ struct api_live {
 	struct supervisor *supervisor;
 	struct watch *watch;
 	struct history *history;
-	const struct preflight *machine; /* as of the start; VIPs and DIPs are those of the moment */
+	const struct preflight
+		*machine; /* as of the start; VIPs and DIPs are those of the moment */
 };
 
 /** Fill everything but info (info is the caller's to fill). live stays the caller's. */

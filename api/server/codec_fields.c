@@ -95,6 +95,7 @@ const struct field vip_fields[] = {
 	{"drain", K_DRAIN, VIP(drain), .member = 0},
 	{"flows_remaining", K_CHANGE, 0, .member = 0},
 	{"change", K_CHANGE, 0, .member = 0},
+	{"warnings", K_CHANGE, 0, .member = 0},
 	{.name = NULL},
 };
 

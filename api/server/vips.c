@@ -5,6 +5,7 @@
 #include "api/server/problem.h"
 #include "api/server/resources.h"
 #include "api/server/selection.h"
+#include "base/log.h"
 
 static bool tag_list(const struct vip_info *vips, size_t n, char tag[ETAG_LEN])
 {
@@ -57,6 +58,21 @@ void vip_get(struct api_request *req, struct api_response *resp)
 	b->free_vips(vips, n);
 }
 
+/* It is done, or planned, as it was asked for: who puts a VIP where this host is reached may mean
+ * to. */
+static void warn(const struct change_call *c, struct api_response *resp)
+{
+	const struct api_backend *b = &c->req->api->backend;
+	char text[OWN_USE_LEN];
+
+	if (resp->status >= 300 || !b->ends_own_use(b->ctx, &c->r.vip_edit.conf.match, text))
+		return;
+	if (!c->t.dry_run)
+		log_warning("api", "VIP %s: %s", c->r.vip, text);
+	/* Without memory it is not said here. */
+	(void)json_object_set_new(resp->body, "warnings", json_pack("[o]", problem_text(text)));
+}
+
 static void vip_write(struct api_request *req, struct api_response *resp, enum control_op op)
 {
 	struct change_call c;
@@ -68,10 +84,13 @@ static void vip_write(struct api_request *req, struct api_response *resp, enum c
 	json_t *body = body_parse(req, patch, resp);
 	if (!body)
 		return;
-	if (codec_parse_vip(body, c.r.vip, !patch, &c.r.vip_edit, &errors))
+	if (codec_parse_vip(body, c.r.vip, !patch, &c.r.vip_edit, &errors)) {
 		change_run(&c, resp);
-	else
+		if (!patch) /* which cannot change what it takes */
+			warn(&c, resp);
+	} else {
 		change_refuse(resp, &errors);
+	}
 	json_decref(body);
 }
 

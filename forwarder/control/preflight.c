@@ -18,6 +18,7 @@
 
 #include "control/options.h"
 #include "control/own_addresses.h"
+#include "control/own_use.h"
 #include "control/preflight_report.h"
 #include "control/state_file.h"
 #include "io/netdev.h"
@@ -355,7 +356,7 @@ static void check_vips(const struct preflight *p, struct findings *r)
 	const char *ifname = first_usable(p);
 	struct own_addresses own;
 	char text[IP_ADDR_STRLEN];
-	char fix[128];
+	char use[OWN_USE_LEN], fix[128];
 
 	if (own_addresses_read(&own)) {
 		report_note(r, NULL, "the addresses of this host cannot be read");
@@ -363,6 +364,8 @@ static void check_vips(const struct preflight *p, struct findings *r)
 	}
 	for (unsigned i = 0; i < p->n_vips; i++) {
 		const struct ip_addr *a = &p->vips[i].match.address;
+		if (own_use_ended_by(&p->vips[i].match, use))
+			report_note(r, NULL, "VIP %s: %s", p->vips[i].id, use);
 		if (p->vips[i].match.host_bits) {
 			check_prefix(&p->vips[i], &own, r);
 			continue;

@@ -8,13 +8,15 @@ import os
 import pty
 import re
 import select
+import socket
 import struct
 import subprocess
 import termios
 import time
 
+import clients
 import lib
-from lib import VIP4, wait_until
+from lib import LB4, VIP4, wait_until
 
 CTL = lib.BUILD / "bin" / "concuryctl"
 OK, FAILED, USAGE, UNREACHABLE, CONFLICT, DIFFERS, FAULTY = range(7)
@@ -346,6 +348,23 @@ def test_asking(lab):
     ctl(lab, "vip show asked", FAILED)
 
 
+def test_own_use(lab):
+    """A VIP that takes this host's own connections is made as asked, and the one who asks is told."""
+    with clients.inside(lab.ns("lb")):
+        listener = socket.create_server((LB4, 2222))
+    with clients.inside(lab.ns("client")):
+        there = socket.create_connection((LB4, 2222))
+    here, _ = listener.accept()
+    told = f"warning: {LB4} takes packets of 1 open connection of this host itself (port 2222)"
+    with here, there, listener:
+        assert told not in ctl(lab, f"vip create other {LB4}:80")
+        assert told in ctl(lab, f"vip create all {LB4}:0 protocol=any --dry-run")
+        assert told in ctl(lab, f"vip create all {LB4}:0 protocol=any")
+        assert f"VIP all: {LB4} takes packets of 1" in ctl(lab, "doctor")
+    for vip in ("all", "other"):
+        lab.api.delete(f"/v1/vips/{vip}?force=true")
+
+
 def test_doctor(lab):
     out = ctl(lab, "doctor")
     assert re.search(r"^ok +kernel: ", out, re.M) and re.search(r"^ok +eth0: XDP mode", out, re.M), out
@@ -463,6 +482,6 @@ def test_every_command(lab):
 if __name__ == "__main__":
     lib.main("ctl", [
         test_vips_and_dips, test_refusals, test_drain_and_cut, test_state, test_config, test_history, test_health, test_events, test_trace, test_top,
-        test_asking, test_doctor, test_completion, test_members, test_man_pages, test_access, test_descriptors,
+        test_asking, test_own_use, test_doctor, test_completion, test_members, test_man_pages, test_access, test_descriptors,
         test_every_command,
     ], setup, backends=2)

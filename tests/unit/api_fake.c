@@ -240,6 +240,13 @@ static void read_traffic(void *ctx, struct api_traffic *out)
 		out->drops[i] = 1000 + i;
 }
 
+static bool ends_own_use(void *ctx, const struct vip_match *m, char text[OWN_USE_LEN])
+{
+	(void)ctx;
+	snprintf(text, OWN_USE_LEN, "port %u is in use", m->port);
+	return api_fake.ends_own_use;
+}
+
 static enum control_status put_agent(void *ctx, const char *id, const char *vip, const char *dip,
 				     const uint8_t *token_hash, bool *created, struct error *err)
 {
@@ -479,6 +486,7 @@ void api_fake_context(struct api_context *api)
 		.read_warnings = read_warnings,
 		.serving = serving,
 		.look_at_machine = look_at_machine,
+		.ends_own_use = ends_own_use,
 		.put_agent = put_agent,
 		.delete_agent = delete_agent,
 		.read_agents = read_agents,

@@ -14,7 +14,7 @@ struct api_fake {
 	uint32_t retry_after_s;
 	uint64_t flows_remaining;
 	struct field_errors errors;
-	unsigned change_ms; /* how long one takes */
+	unsigned change_ms;	   /* how long one takes */
 	_Atomic bool hold_changes; /* none ends while this is set */
 	bool no_vips;
 	bool not_serving;
@@ -28,8 +28,9 @@ struct api_fake {
 	_Atomic unsigned n_changes_now;
 	_Atomic unsigned n_changes_together; /* the most at one time */
 	struct control_request last;
-	struct health_request health; /* the last override */
+	struct health_request health;	   /* the last override */
 	struct explain_question explained; /* its vip is gone */
+	bool ends_own_use;		   /* any VIP */
 	/* the one agent, "a1", and what it sent */
 	bool agent_bound;
 	uint8_t token_hash[32];

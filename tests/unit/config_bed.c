@@ -31,6 +31,12 @@ static struct vip_info *read_vips(void *ctx, const char *vip, bool with_dips, si
 	return control_read_vips(((struct world *)ctx)->control, vip, with_dips, n);
 }
 
+static bool ends_own_use(void *ctx, const struct vip_match *m, char text[OWN_USE_LEN])
+{
+	(void)ctx;
+	return own_use_ended_by(m, text);
+}
+
 static void read_capacity(void *ctx, uint64_t *flows, uint64_t *capacity)
 {
 	control_read_capacity(((struct world *)ctx)->control, flows, capacity);
@@ -46,6 +52,7 @@ void config_bed_start(void)
 					   .generation = generation,
 					   .read_vips = read_vips,
 					   .free_vips = vip_infos_free,
+					   .ends_own_use = ends_own_use,
 					   .read_capacity = read_capacity};
 	atomic_store(&api.ready, true);
 }

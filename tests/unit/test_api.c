@@ -257,6 +257,42 @@ START_TEST(requests_reach_control_as_they_are)
 }
 END_TEST
 
+/* What a VIP takes away from this host is said with the change, also if it is only planned, and not
+ * in the way of putting back what came. */
+START_TEST(what_may_not_be_meant)
+{
+	static const char *const targets[] = {"/v1/vips/web", "/v1/vips/web?dry_run=true"};
+	struct http_answer a;
+
+	for (size_t i = 0; i < ARRAY_LEN(targets); i++) {
+		for (int warned = 0; warned < 2; warned++) {
+			api_fake.ends_own_use = warned;
+			ask("PUT", targets[i], JSON, VIP_BODY, &a);
+			ck_assert_int_eq(a.status, 200);
+			ck_assert_msg(!strstr(a.body, "\"warnings\": [\"port 80 is in use\"]") ==
+					      !warned,
+				      "%s", a.body);
+			http_answer_free(&a);
+		}
+	}
+	api_fake.ends_own_use = true;
+	ask("PUT", "/v1/vips/web", JSON, VIP_BODY, &a);
+	struct http_answer again;
+	ask("PUT", "/v1/vips/web", JSON, a.body, &again);
+	ck_assert_int_eq(again.status, 200);
+	http_answer_free(&again);
+	http_answer_free(&a);
+	ask("PATCH", "/v1/vips/web", JSON, "{\"mode\": \"ipip\"}", &a);
+	ck_assert_ptr_null(strstr(a.body, "warnings"));
+	http_answer_free(&a);
+	api_fake.status = CONTROL_CONFLICT;
+	ask("PUT", "/v1/vips/web", JSON, VIP_BODY, &a);
+	ck_assert_int_eq(a.status, 409);
+	ck_assert_ptr_null(strstr(a.body, "warnings"));
+	http_answer_free(&a);
+}
+END_TEST
+
 static const struct {
 	enum control_status outcome;
 	int status;
@@ -520,6 +556,7 @@ int main(void)
 	tcase_add_test(tc, every_resource);
 	tcase_add_test(tc, head_is_get_without_body);
 	tcase_add_test(tc, requests_reach_control_as_they_are);
+	tcase_add_test(tc, what_may_not_be_meant);
 	tcase_add_test(tc, outcomes_of_control);
 	tcase_add_test(tc, not_ready);
 	tcase_add_test(tc, status_and_lists);

@@ -76,6 +76,12 @@ static void commit(struct world *world)
 		world_tcp(world, 0, next_flow++, FRAMES_SYN, 0);
 }
 
+static bool ends_own_use(void *ctx, const struct vip_match *m, char text[OWN_USE_LEN])
+{
+	(void)ctx;
+	return own_use_ended_by(m, text);
+}
+
 static void start(void)
 {
 	w = world_new(1, 65536);
@@ -88,6 +94,7 @@ static void start(void)
 					   .generation = generation,
 					   .read_vips = read_vips,
 					   .free_vips = vip_infos_free,
+					   .ends_own_use = ends_own_use,
 					   .read_history = read_history};
 	atomic_store(&api.ready, true);
 	n_versions = 0;

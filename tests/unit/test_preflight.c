@@ -1,11 +1,15 @@
 /* What the doctor says of the way to backends, on interfaces of a namespace of its own; what it
  * says of the rest of a machine is in test_options. */
+#include <arpa/inet.h>
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/capability.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
+#include "control/own_use.h"
 #include "control/preflight.h"
 #include "tests/unit/netns.h"
 
@@ -251,6 +255,92 @@ START_TEST(locked_memory)
 }
 END_TEST
 
+/* A connection that has come in; descriptors of both ends, and of the listener. */
+struct link_to {
+	int listener, here, there;
+};
+
+static struct link_to connect_to(const char *address, uint16_t port, int from)
+{
+	bool v6 = strchr(address, ':') != NULL;
+	struct sockaddr_storage to = {.ss_family = v6 ? AF_INET6 : AF_INET};
+	struct sockaddr_in *to4 = (void *)&to;
+	struct sockaddr_in6 *to6 = (void *)&to;
+	struct link_to l = {.listener = socket(to.ss_family, SOCK_STREAM, 0)};
+
+	to4->sin_port = htons(port); /* at the same place in both */
+	ck_assert_int_eq(inet_pton(to.ss_family, address,
+				   v6 ? (void *)&to6->sin6_addr : (void *)&to4->sin_addr),
+			 1);
+	ck_assert_int_eq(bind(l.listener, (void *)&to, sizeof(to)), 0);
+	ck_assert_int_eq(listen(l.listener, 1), 0);
+	netns_enter(from);
+	l.there = socket(to.ss_family, SOCK_STREAM, 0);
+	ck_assert_int_eq(connect(l.there, (void *)&to, sizeof(to)), 0);
+	netns_enter(own);
+	l.here = accept(l.listener, NULL, NULL);
+	ck_assert_int_ge(l.here, 0);
+	return l;
+}
+
+static void disconnect(const struct link_to *l)
+{
+	close(l->there);
+	close(l->here);
+	close(l->listener);
+}
+
+static bool ended_by(const char *address, uint8_t host_bits, uint16_t port, uint16_t port_end,
+		     enum vip_protocol protocol, char text[OWN_USE_LEN])
+{
+	struct vip_match m = {
+		.port = port, .port_end = port_end, .protocol = protocol, .host_bits = host_bits};
+
+	ck_assert_int_eq(ip_addr_parse(address, &m.address), 0);
+	return own_use_ended_by(&m, text);
+}
+
+/* A VIP at an address by which this host is administered, and one at an address that is here only
+ * for it. */
+START_TEST(own_use)
+{
+	char t[OWN_USE_LEN];
+	struct preflight p = machine(0, NULL);
+	struct vip_conf all = {.id = "all"};
+	struct link_to ssh, more[6];
+
+	ck_assert(!ended_by("10.1.0.1", 0, 0, 0, VIP_ANY, t)); /* nobody is there */
+	ssh = connect_to("10.1.0.1", 22, peer);
+	ck_assert(ended_by("10.1.0.1", 0, 0, 0, VIP_ANY, t));
+	ck_assert_ptr_nonnull(strstr(t, "10.1.0.1 takes packets of 1 open connection of"));
+	ck_assert_ptr_nonnull(strstr(t, "(port 22)"));
+	ck_assert(ended_by("10.1.0.1", 0, 0, 0, VIP_TCP, t));
+	ck_assert(ended_by("10.1.0.1", 0, 22, 0, VIP_TCP, t));
+	ck_assert(ended_by("10.1.0.1", 0, 20, 25, VIP_TCP, t));
+	ck_assert(ended_by("10.1.0.0", 8, 0, 0, VIP_ANY, t));
+	ck_assert_ptr_nonnull(strstr(t, "10.1.0.0/24 takes"));
+	ck_assert(!ended_by("10.1.0.1", 0, 80, 0, VIP_TCP, t));
+	ck_assert(!ended_by("10.1.0.1", 0, 0, 0, VIP_UDP, t));
+	ck_assert(!ended_by("10.2.0.1", 0, 0, 0, VIP_ANY, t));
+	ck_assert(!ended_by("10.1.0.2", 0, 0, 0, VIP_ANY, t)); /* another host's */
+	for (unsigned i = 0; i < 6; i++)
+		more[i] = connect_to("fd01::1", (uint16_t)(2201 + i), i < 5 ? peer : own);
+	ck_assert(ended_by("fd01::1", 0, 0, 0, VIP_ANY, t));
+	/* Not the one from this host to itself. */
+	ck_assert_ptr_nonnull(strstr(t, "of 5 open connections of"));
+	ck_assert_ptr_nonnull(strstr(t, ", ...)"));
+	ck_assert_int_eq(ip_addr_parse("10.1.0.1", &all.match.address), 0);
+	all.match.protocol = VIP_ANY;
+	p.vips = &all;
+	p.n_vips = 1;
+	look(&p);
+	assert_note("VIP all: 10.1.0.1 takes", "no longer gets any", NULL);
+	for (unsigned i = 0; i < 6; i++)
+		disconnect(&more[i]);
+	disconnect(&ssh);
+}
+END_TEST
+
 /* DIPs that are down on purpose are not looked for. */
 START_TEST(configuration)
 {
@@ -292,6 +382,7 @@ int main(void)
 	tcase_add_test(tc, packets_that_are_too_long);
 	tcase_add_test(tc, of_a_running_one);
 	tcase_add_test(tc, locked_memory);
+	tcase_add_test(tc, own_use);
 	tcase_add_test(tc, configuration);
 	suite_add_tcase(s, tc);
 	SRunner *sr = srunner_create(s);
