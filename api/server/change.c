@@ -183,10 +183,12 @@ static void answer_changed(const struct control_request *r, unsigned status,
 			   struct api_response *resp)
 {
 	bool deleted = r->op == OP_VIP_DELETE || r->op == OP_DIP_DELETE;
+	bool gone = deleted && r->status != CONTROL_ACCEPTED;
 	json_t *body = changed_resource(r);
 
 	/* json_object_set_new refuses NULL on either side, so memory that ran out shows here. */
-	if ((deleted && json_object_set_new(body, "flows_remaining",
+	if ((gone && json_object_set_new(body, "state", json_string("removed"))) ||
+	    (deleted && json_object_set_new(body, "flows_remaining",
 					    json_integer((json_int_t)r->flows_remaining))) ||
 	    json_object_set_new(body, "change", codec_print_change(&r->change)) ||
 	    !set_tag(r, deleted, resp)) {

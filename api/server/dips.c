@@ -121,7 +121,6 @@ void dip_delete(struct api_request *req, struct api_response *resp)
 	const struct dip_info *was = find_dip(vip, c.r.dip);
 	if (was)
 		c.r.dip_info = (struct dip_info){.conf = was->conf,
-						 .state = DIP_DRAINING,
 						 .packets = was->packets,
 						 .bytes = was->bytes,
 						 .deleting = true};
