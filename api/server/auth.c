@@ -311,7 +311,10 @@ bool auth_allow(struct api_request *req, enum api_role wanted, struct api_respon
 		return true;
 	problem_set(resp, 403, "the role '%s' is needed; %s has '%s'%s", role_names[wanted],
 		    who.name, role_names[who.role],
-		    req->peer->read_only ? " at most on this listener" : "");
+		    req->peer->read_only   ? " at most on this listener"
+		    : wanted == ROLE_ADMIN ? " (root has it on the Unix socket; concuryd "
+					     "--init-token makes a token that has it)"
+					   : "");
 	snprintf(resp->www_authenticate, sizeof(resp->www_authenticate),
 		 "Bearer error=\"insufficient_scope\", scope=\"%s\"", role_names[wanted]);
 	return false;

@@ -76,9 +76,16 @@ bool token_check(const struct api_request *req, const uint8_t *hash, struct api_
 	if (token && token_hash(token, given) &&
 	    gnutls_memcmp(given, hash ? hash : nobody, sizeof(given)) == 0 && hash)
 		return true;
-	if (token)
+	if (token) {
 		auth_note_failure(req);
-	problem_set(resp, 401, "the agent's token is needed: Authorization: Bearer TOKEN");
+		/* Which of the two is wrong is not for who has neither. */
+		problem_set(resp, 401,
+			    "the token is not that of an agent '%s': there is no agent of this id, "
+			    "or it has another token",
+			    req->path_args[0]);
+	} else {
+		problem_set(resp, 401, "the agent's token is needed: Authorization: Bearer TOKEN");
+	}
 	snprintf(resp->www_authenticate, sizeof(resp->www_authenticate), "Bearer%s",
 		 token ? " error=\"invalid_token\"" : "");
 	return false;

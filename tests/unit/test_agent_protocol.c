@@ -168,7 +168,9 @@ START_TEST(only_the_token_opens)
 		"Bearer",	    "Bearer ", "Basic " TOKEN, TOKEN, "Bearer 0123456789abcdeF",
 		"Bearer " TOKEN "0"};
 
-	expect("POST", REPORTS, BEARER, OK_REPORT, 401, "token"); /* no such agent */
+	expect("POST", REPORTS, BEARER, OK_REPORT, 401,
+	       "not that of an agent 'a1'"); /* there is none */
+	expect("POST", REPORTS, NULL, OK_REPORT, 401, "token is needed");
 	expect("PUT", A1, NULL, BIND_TOKEN, 201, "a1");
 	for (size_t i = 0; i < ARRAY_LEN(wrong); i++)
 		expect("POST", REPORTS, wrong[i], OK_REPORT, 401, "/problems/unauthorized");
@@ -176,7 +178,8 @@ START_TEST(only_the_token_opens)
 	ck_assert_int_eq(a.status, 401); /* before the body is looked at */
 	ck_assert_str_eq(http_header(&a, "WWW-Authenticate"), "Bearer");
 	http_answer_free(&a);
-	expect("POST", "/v1/agents/a2/reports", BEARER, OK_REPORT, 401, "token");
+	expect("POST", "/v1/agents/a2/reports", BEARER, OK_REPORT, 401,
+	       "not that of an agent 'a2'");
 	ck_assert_uint_eq(atomic_load(&api_fake.n_reports), 0);
 	expect("POST", REPORTS, "bearer  " TOKEN, OK_REPORT, 200, "\"ack\": 1");
 	ck_assert_uint_eq(atomic_load(&api_fake.n_reports), 1);

@@ -193,6 +193,22 @@ START_TEST(places)
 }
 END_TEST
 
+/* Who lacks a role that only a token of its own gives is told where that comes from. */
+START_TEST(the_first_admin_token_is_named)
+{
+	struct api_request req = request(&near, NULL);
+	struct api_response resp = {.status = 0};
+
+	make_auth(false, NULL);
+	ck_assert(!auth_allow(&req, ROLE_ADMIN, &resp));
+	ck_assert_uint_eq(resp.status, 403);
+	const char *detail = json_string_value(json_object_get(resp.body, "detail"));
+	ck_assert_ptr_nonnull(detail);
+	ck_assert_msg(strstr(detail, "concuryd --init-token") != NULL, "%s", detail);
+	json_decref(resp.body);
+}
+END_TEST
+
 START_TEST(read_only_listeners)
 {
 	struct api_peer looking = root;
@@ -627,6 +643,7 @@ int main(void)
 	tcase_add_test(tc, tokens);
 	tcase_add_test(tc, places);
 	tcase_add_test(tc, read_only_listeners);
+	tcase_add_test(tc, the_first_admin_token_is_named);
 	tcase_add_test(tc, certificates);
 	tcase_add_test(tc, expiry);
 	tcase_add_test(tc, passes_hold_as_long_as_what_they_prove);
