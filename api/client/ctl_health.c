@@ -86,7 +86,9 @@ int ctl_health_override(struct ctl *c, const struct ctl_call *call)
 	if (!reason)
 		return ctl_complain(CTL_USAGE, "--reason TEXT is needed");
 	if (ttl && (!*ttl || strlen(ttl) > 9 || strspn(ttl, "0123456789") != strlen(ttl)))
-		return ctl_complain(CTL_USAGE, "--ttl %.32s: seconds", ttl);
+		return ctl_complain(CTL_USAGE,
+				    "--ttl '%.32s': a number of seconds is needed, as in --ttl 300",
+				    ttl);
 	json_t *body = json_pack("{s:s, s:s, s:o}", "state", call->args[2], "reason", reason,
 				 "ttl_s", ttl ? json_integer(strtoll(ttl, NULL, 10)) : json_null());
 	if (!body)

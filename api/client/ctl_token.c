@@ -73,7 +73,9 @@ int ctl_token_create(struct ctl *c, const struct ctl_call *call)
 		return ctl_complain(CTL_USAGE, "--role: not text");
 	if (ttl && (!*ttl || strlen(ttl) > 9 || strspn(ttl, "0123456789") != strlen(ttl))) {
 		json_decref(body);
-		return ctl_complain(CTL_USAGE, "--ttl %.32s: seconds", ttl);
+		return ctl_complain(CTL_USAGE,
+				    "--ttl '%.32s': a number of seconds is needed, as in --ttl 300",
+				    ttl);
 	}
 	int rc = ttl ? json_object_set_new(body, "expires_s",
 					   json_integer(time(NULL) + strtoll(ttl, NULL, 10)))

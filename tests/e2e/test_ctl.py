@@ -112,6 +112,8 @@ def test_refusals(lab):
                  "vip create x 10.0.0.1", "explain web 10.0.0.1", "top --interval 0", "completion zsh",
                  "token create x --ttl soon", "health override web b1 down"):
         ctl(lab, line, USAGE)
+    for line in ("token create x --ttl 5m", "health override web b1 down --reason x --ttl 5m"):
+        assert "--ttl '5m': a number of seconds is needed" in ctl(lab, line, USAGE)
     ctl(lab, "", USAGE)
     for url in ("unix:/nonexistent.sock", "http://127.0.0.1:1"):
         ctl(lab, "status", UNREACHABLE, url=url, netns="lb")

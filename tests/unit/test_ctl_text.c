@@ -153,6 +153,26 @@ START_TEST(problems)
 			"{\"parameter\": \"limit\", \"code\": \"x\", \"detail\": \"\\u001b[2J\"}]}",
 			CTL_FAILED),
 		"concuryctl: HTTP 422: two faults\n  /weight: 0 to 65535\n  limit: ?[2J\n");
+	/* What is said already is not said again. */
+	ck_assert_str_eq(problem(422,
+				 "{\"detail\": \"/weight: 0 to 65535\", \"errors\": [{\"pointer\": "
+				 "\"/weight\", \"code\": \"out_of_range\", \"detail\": \"0 to "
+				 "65535\"}]}",
+				 CTL_FAILED),
+			 "concuryctl: HTTP 422: /weight: 0 to 65535\n");
+	ck_assert_str_eq(problem(400,
+				 "{\"detail\": \"limit: 1 to 1000\", \"errors\": [{\"parameter\": "
+				 "\"limit\", \"code\": \"bad_value\", \"detail\": \"1 to 1000\"}]}",
+				 CTL_FAILED),
+			 "concuryctl: HTTP 400: limit: 1 to 1000\n");
+	ck_assert_str_eq(problem(409,
+				 "{\"detail\": \"no\", \"errors\": [{\"pointer\": \"\", "
+				 "\"code\": \"conflict\", \"detail\": \"no more\"}]}",
+				 CTL_CONFLICT),
+			 "concuryctl: HTTP 409: no\n  no more\n");
+	ck_assert_str_eq(problem(401, "{\"detail\": \"a token is needed\"}", CTL_FAILED),
+			 "concuryctl: HTTP 401: a token is needed\n"
+			 "  concuryctl takes it from CONCURY_TOKEN, or --token\n");
 	ck_assert_str_eq(problem(412, "{\"title\": \"Precondition Failed\"}", CTL_CONFLICT),
 			 "concuryctl: HTTP 412: Precondition Failed\n");
 	ck_assert_str_eq(problem(502, "<html>", CTL_FAILED),
