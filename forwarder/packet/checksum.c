@@ -24,11 +24,11 @@
 #define UDP_CHECK 6
 #define UDP_LENGTH 4
 
-/* 32 bits with end-around carry: the same ones' complement sum. */
+/* 32 bits with end-around carry: the same ones' complement sum. Added to itself with its halves
+ * exchanged, a sum has in its upper half both halves and the carry. */
 static ALWAYS_INLINE uint32_t fold_64(uint64_t sum)
 {
-	sum = (sum & UINT32_MAX) + (sum >> 32);
-	return (uint32_t)((sum & UINT32_MAX) + (sum >> 32));
+	return (uint32_t)((sum + (sum >> 32 | sum << 32)) >> 32);
 }
 
 /* Sums of native-endian words are sums of big-endian words with the bytes swapped (RFC 1071 2B), so
@@ -58,8 +58,7 @@ uint32_t checksum_add(uint32_t sum, const void *data, uint32_t len)
 
 uint16_t checksum_fold(uint32_t sum)
 {
-	sum = (sum & UINT16_MAX) + (sum >> 16);
-	return (uint16_t)((sum & UINT16_MAX) + (sum >> 16));
+	return (uint16_t)((sum + (sum >> 16 | sum << 16)) >> 16);
 }
 
 void checksum_update(uint8_t *field, uint32_t difference)
