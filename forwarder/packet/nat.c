@@ -158,7 +158,7 @@ __attribute__((noinline)) /* the other modes have the registers */
 enum rewrite_result
 rewrite_nat(uint8_t *data, const struct packet *p, const struct rewrite_to *to)
 {
-	if (ip_addr_is_v4(&to->address) == p->is_v6)
+	if (ip_addr_is_v4(to->address) == p->is_v6)
 		return REWRITE_FAMILY;
 	if (p->keep_checksum)
 		return REWRITE_UNTRANSLATABLE;
@@ -166,7 +166,7 @@ rewrite_nat(uint8_t *data, const struct packet *p, const struct rewrite_to *to)
 		return REWRITE_TOO_BIG;
 	if (ttl_ends(data + p->l3_offset, p->is_v6))
 		return REWRITE_TTL;
-	set(data, p, DESTINATION, &to->address, to->nat_port_be);
+	set(data, p, DESTINATION, to->address, to->nat_port_be);
 	ttl_lower(data + p->l3_offset, p->is_v6);
 	rewrite_macs(data, to);
 	return REWRITE_OK;

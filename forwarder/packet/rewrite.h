@@ -14,7 +14,7 @@ enum rewrite_result {
 
 /** Where a packet goes. */
 struct rewrite_to {
-	struct ip_addr address; /* the DIP (tunnels: outer destination) */
+	const struct ip_addr *address; /* the DIP (tunnels: outer destination) */
 	const uint8_t *dst_mac; /* next hop */
 	const uint8_t *src_mac; /* egress interface */
 	uint32_t mtu;		/* IP bytes the egress interface carries */

@@ -65,7 +65,7 @@ static ALWAYS_INLINE void write_v4(uint8_t *at, struct outer o, const struct rew
 	uint32_t src = OUTER_V4_NET | (uint32_t)(to->hash >> OUTER_HASH_SHIFT & OUTER_V4_HASH_MASK);
 	uint32_t dst;
 
-	memcpy(&dst, &to->address.b[12], sizeof(dst));
+	memcpy(&dst, &to->address->b[12], sizeof(dst));
 	dst = ntohl(dst);
 	uint32_t sum = (first >> 16) + (first & 0xffff) + IP_DF + (ttl_proto >> 16) + (src >> 16) +
 		       (src & 0xffff) + (dst >> 16) + (dst & 0xffff);
@@ -88,7 +88,7 @@ static ALWAYS_INLINE void write_v6(uint8_t *at, struct outer o, const struct rew
 	store_32(at + 12, 0);
 	store_32(at + 16, 0);
 	store_32(at + 20, bits & OUTER_V6_HASH_MASK);
-	memcpy(at + 24, to->address.b, sizeof(to->address.b));
+	memcpy(at + 24, to->address->b, sizeof(to->address->b));
 }
 
 static ALWAYS_INLINE void write_gue(uint8_t *at, uint32_t inner_proto, uint32_t len,
@@ -120,7 +120,7 @@ static ALWAYS_INLINE enum rewrite_result tunnel(uint8_t **data, uint32_t *len, u
 						const struct packet *p, const struct rewrite_to *to,
 						uint32_t shim_len)
 {
-	bool outer_v6 = !ip_addr_is_v4(&to->address);
+	bool outer_v6 = !ip_addr_is_v4(to->address);
 	uint32_t outer_len = outer_v6 ? REWRITE_OUTER_V6 : REWRITE_OUTER_V4;
 	uint32_t overhead = outer_len + shim_len;
 	uint32_t inner_proto = p->is_v6 ? IPPROTO_IPV6 : IPPROTO_IPIP;

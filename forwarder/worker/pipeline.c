@@ -197,29 +197,44 @@ static void learn(struct burst *b)
 	count_learning(b->w->counters, &lb);
 }
 
+static ALWAYS_INLINE struct rewrite_to destination(const struct burst *b, unsigned i)
+{
+	const struct dip_view *d = b->dips[i];
+
+	return (struct rewrite_to){
+		.address = &d->address,
+		.dst_mac = d->dst_mac,
+		.src_mac = d->src_mac,
+		.mtu = burst_mtu(b, i),
+		.hash = b->flows[i].hash,
+		.gue_port = b->flows[i].vip->gue_port,
+		.nat_port_be = d->nat_port_be,
+	};
+}
+
+/* Its destination lies in memory, as it is handed on; that of the other modes, all inlined, then
+ * need not. */
+__attribute__((noinline)) static enum rewrite_result rewrite_frame_nat(const struct burst *b,
+								       unsigned i)
+{
+	struct rewrite_to to = destination(b, i);
+
+	return rewrite_nat(b->frames[i].data, &b->packets[i], &to);
+}
+
 static enum rewrite_result rewrite_frame(const struct burst *b, unsigned i)
 {
 	struct frame *frame = &b->frames[i];
 	const struct packet *p = &b->packets[i];
-	const struct lookup *f = &b->flows[i];
-	const struct dip_view *d = b->dips[i];
-	struct rewrite_to to = {
-		.address = d->address,
-		.dst_mac = d->dst_mac,
-		.src_mac = d->src_mac,
-		.mtu = burst_mtu(b, i),
-		.hash = f->hash,
-	};
+	struct rewrite_to to = destination(b, i);
 
-	switch (f->vip->mode) {
+	switch (b->flows[i].vip->mode) {
 	case VIP_IPIP:
 		return rewrite_ipip(&frame->data, &frame->len, frame->headroom, p, &to);
 	case VIP_GUE:
-		to.gue_port = f->vip->gue_port;
 		return rewrite_gue(&frame->data, &frame->len, frame->headroom, p, &to);
 	case VIP_NAT:
-		to.nat_port_be = d->nat_port_be;
-		return rewrite_nat(frame->data, p, &to);
+		return rewrite_frame_nat(b, i);
 	default:
 		return rewrite_l2(frame->data, frame->len, p, &to);
 	}

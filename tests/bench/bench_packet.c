@@ -46,8 +46,9 @@ static bool run_ipip(uint8_t *data, uint32_t len, const struct packet *p,
 
 static unsigned run_stage(enum stage stage, bool v6)
 {
+	struct ip_addr dip = frames_ip(v6 ? "2001:db8:d::40" : "10.20.30.40");
 	struct rewrite_to to = {
-		.address = frames_ip(v6 ? "2001:db8:d::40" : "10.20.30.40"),
+		.address = &dip,
 		.dst_mac = dst_mac,
 		.src_mac = src_mac,
 		.mtu = 1500,

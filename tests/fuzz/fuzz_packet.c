@@ -185,8 +185,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (int mode = CHECKSUM_AUTO; mode <= CHECKSUM_COMPLETE; mode++)
 		check_checksum(data, len, &p, (enum checksum_mode)mode);
 	memcpy(&bits, s.hash, sizeof(bits));
+	struct ip_addr dip = frames_ip(s.dip & 1 ? "2001:db8:d::40" : "10.20.30.40");
 	struct rewrite_to to = {
-		.address = frames_ip(s.dip & 1 ? "2001:db8:d::40" : "10.20.30.40"),
+		.address = &dip,
 		.mtu = s.mtu[0] | (uint32_t)s.mtu[1] << 8,
 		.hash = (uint64_t)bits << 24,
 		.gue_port = 6080,

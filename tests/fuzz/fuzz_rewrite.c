@@ -35,12 +35,12 @@ enum tunnel { IPIP, GUE, N_TUNNELS };
 static void check_outer(const uint8_t *frame, uint32_t len, const struct packet *p,
 			const struct rewrite_to *to, enum tunnel t)
 {
-	bool v6 = !ip_addr_is_v4(&to->address);
+	bool v6 = !ip_addr_is_v4(to->address);
 	struct packet outer;
 
 	/* IPv4 or IPv6 in itself is no transport that is parsed. */
 	assert(naive_parse(frame, len, &outer) == (t == GUE ? PARSE_OK : PARSE_NOT_L4));
-	assert(outer.is_v6 == v6 && ip_addr_equal(&outer.dst, &to->address));
+	assert(outer.is_v6 == v6 && ip_addr_equal(&outer.dst, to->address));
 	assert(outer.tos == p->tos && outer.l3_offset == p->l3_offset);
 	assert(fuzz_packet_end(&outer) == len && outer.l3_len <= to->mtu);
 	assert(v6 || frames_sum16(frame + p->l3_offset, 20, 0) == 0xffff);
@@ -83,7 +83,7 @@ static enum rewrite_result expect_tunnel(const uint8_t *data, const struct packe
 static void check_tunnel(const uint8_t *data, uint32_t len, const struct packet *p,
 			 const struct rewrite_to *to, uint32_t headroom, enum tunnel t)
 {
-	bool outer_v6 = !ip_addr_is_v4(&to->address);
+	bool outer_v6 = !ip_addr_is_v4(to->address);
 	uint32_t outer_len = (outer_v6 ? 40 : 20) + (t == GUE ? 12 : 0), new_len = len;
 	uint8_t *block = fuzz_copy(data, len, headroom), *frame = block + headroom;
 	enum rewrite_result want = expect_tunnel(data, p, to, headroom, outer_len);
@@ -236,7 +236,7 @@ static void translate(uint8_t *want, const uint8_t *got, const struct packet *p,
 static enum rewrite_result expect_nat(const uint8_t *data, const struct packet *p,
 				      const struct rewrite_to *to)
 {
-	if (ip_addr_is_v4(&to->address) == p->is_v6)
+	if (ip_addr_is_v4(to->address) == p->is_v6)
 		return REWRITE_FAMILY;
 	if (p->keep_checksum)
 		return REWRITE_UNTRANSLATABLE;
@@ -269,9 +269,9 @@ static void check_nat(const uint8_t *data, uint32_t len, const struct packet *p,
 
 	assert(r == expect_nat(data, p, to));
 	if (r == REWRITE_OK) {
-		translate(want, frame, p, &to->address, to->nat_port_be, true);
+		translate(want, frame, p, to->address, to->nat_port_be, true);
 		if (p->kind == PACKET_ICMP_ERROR)
-			retell(want, frame, data, p, &to->address, to->nat_port_be, false);
+			retell(want, frame, data, p, to->address, to->nat_port_be, false);
 		want[p->l3_offset + TTL_AT(p->is_v6)]--;
 		memcpy(want, next_hop_mac, 6);
 		memcpy(want + 6, egress_mac, 6);
@@ -279,7 +279,7 @@ static void check_nat(const uint8_t *data, uint32_t len, const struct packet *p,
 		bool part = p->kind == PACKET_FIRST || p->kind == PACKET_LATER;
 		assert(naive_parse(frame, len, &q) == (part ? PARSE_FRAGMENT : PARSE_OK));
 		assert(q.kind == p->kind);
-		assert(ip_addr_equal(&q.dst, &to->address) && ip_addr_equal(&q.src, &p->src));
+		assert(ip_addr_equal(&q.dst, to->address) && ip_addr_equal(&q.src, &p->src));
 		if (p->kind != PACKET_LATER)
 			assert(q.dport_be == (to->nat_port_be ? to->nat_port_be : p->dport_be));
 	}
@@ -291,18 +291,18 @@ static void check_nat(const uint8_t *data, uint32_t len, const struct packet *p,
 static void check_back(const uint8_t *data, uint32_t len, const struct packet *p,
 		       const struct rewrite_to *to)
 {
-	if (!nat_fits(p, &to->address))
+	if (!nat_fits(p, to->address))
 		return;
 	uint8_t *frame = fuzz_copy(data, len, 0), *want = fuzz_copy(data, len, 0);
 	struct packet q = *p;
 
-	nat_set_source(frame, &q, &to->address, to->nat_port_be);
-	translate(want, frame, p, &to->address, to->nat_port_be, false);
+	nat_set_source(frame, &q, to->address, to->nat_port_be);
+	translate(want, frame, p, to->address, to->nat_port_be, false);
 	if (p->kind == PACKET_ICMP_ERROR)
-		retell(want, frame, data, p, &to->address, to->nat_port_be, true);
+		retell(want, frame, data, p, to->address, to->nat_port_be, true);
 	check_sums(frame, data, p);
 	assert(memcmp(frame, want, len) == 0);
-	assert(ip_addr_equal(&q.src, &to->address));
+	assert(ip_addr_equal(&q.src, to->address));
 	assert(q.sport_be == (to->nat_port_be ? to->nat_port_be : p->sport_be));
 	free(want);
 	free(frame);

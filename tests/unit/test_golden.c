@@ -75,8 +75,9 @@ static const char *const rewrite_outcomes[] = {
 static enum rewrite_result rewrite(const struct golden_case *c, uint8_t **data, uint32_t *len,
 				   struct packet *p)
 {
+	struct ip_addr address = frames_ip(c->address);
 	struct rewrite_to to = {
-		.address = frames_ip(c->address),
+		.address = &address,
 		.dst_mac = next_hop_mac,
 		.src_mac = egress_mac,
 		.mtu = c->mtu,
@@ -95,8 +96,8 @@ static enum rewrite_result rewrite(const struct golden_case *c, uint8_t **data, 
 		return rewrite_nat(*data, p, &to);
 	ck_assert_msg(strcmp(c->action, "nat-back") == 0, "%s: unknown action %s", c->name,
 		      c->action);
-	ck_assert_msg(nat_fits(p, &to.address), "%s", c->name);
-	nat_set_source(*data, p, &to.address, to.nat_port_be);
+	ck_assert_msg(nat_fits(p, &address), "%s", c->name);
+	nat_set_source(*data, p, &address, to.nat_port_be);
 	return REWRITE_OK;
 }
 

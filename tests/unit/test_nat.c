@@ -47,7 +47,7 @@ static bool is_translatable(const struct frames_spec *s)
 
 static struct rewrite_to to_dip(const struct ip_addr *address, uint16_t port)
 {
-	return (struct rewrite_to){.address = *address,
+	return (struct rewrite_to){.address = address,
 				   .dst_mac = next_hop_mac,
 				   .src_mac = egress_mac,
 				   .mtu = 65535,

@@ -68,8 +68,8 @@ static int rewrite(const struct vip_view *v, const struct dip_view *d, const str
 		   struct frame *f, uint64_t hash)
 {
 	struct rewrite_to to = {
-		d->address, d->dst_mac,	 d->src_mac,	d->mtu - (p->n_vlans == 2 ? 4u : 0),
-		hash,	    v->gue_port, d->nat_port_be};
+		&d->address, d->dst_mac,  d->src_mac,	 d->mtu - (p->n_vlans == 2 ? 4u : 0),
+		hash,	     v->gue_port, d->nat_port_be};
 	static const int reasons[] = {
 		[REWRITE_OK] = -1,
 		[REWRITE_TOO_BIG] = DROP_frame_too_big,
