@@ -118,9 +118,8 @@ static ALWAYS_INLINE uint8_t *move_front(uint8_t *data, const struct packet *p, 
 
 static ALWAYS_INLINE enum rewrite_result tunnel(uint8_t **data, uint32_t *len, uint32_t headroom,
 						const struct packet *p, const struct rewrite_to *to,
-						uint32_t shim_len)
+						uint32_t shim_len, bool outer_v6)
 {
-	bool outer_v6 = !ip_addr_is_v4(to->address);
 	uint32_t outer_len = outer_v6 ? REWRITE_OUTER_V6 : REWRITE_OUTER_V4;
 	uint32_t overhead = outer_len + shim_len;
 	uint32_t inner_proto = p->is_v6 ? IPPROTO_IPV6 : IPPROTO_IPIP;
@@ -152,11 +151,14 @@ static ALWAYS_INLINE enum rewrite_result tunnel(uint8_t **data, uint32_t *len, u
 enum rewrite_result rewrite_ipip(uint8_t **data, uint32_t *len, uint32_t headroom,
 				 const struct packet *p, const struct rewrite_to *to)
 {
-	return tunnel(data, len, headroom, p, to, 0);
+	return ip_addr_is_v4(to->address) ? tunnel(data, len, headroom, p, to, 0, false)
+					  : tunnel(data, len, headroom, p, to, 0, true);
 }
 
 enum rewrite_result rewrite_gue(uint8_t **data, uint32_t *len, uint32_t headroom,
 				const struct packet *p, const struct rewrite_to *to)
 {
-	return tunnel(data, len, headroom, p, to, REWRITE_GUE_LEN);
+	return ip_addr_is_v4(to->address)
+		       ? tunnel(data, len, headroom, p, to, REWRITE_GUE_LEN, false)
+		       : tunnel(data, len, headroom, p, to, REWRITE_GUE_LEN, true);
 }
