@@ -38,9 +38,11 @@ struct burst {
  * takes one tag on top of its MTU, but not two. */
 static ALWAYS_INLINE uint32_t burst_mtu(const struct burst *b, unsigned i)
 {
-	uint32_t mtu = b->dips[i]->mtu, tags = b->packets[i].n_vlans > 1 ? 4 : 0;
+	uint32_t mtu = b->dips[i]->mtu;
 
-	return mtu > tags ? mtu - tags : 0;
+	if (likely(b->packets[i].n_vlans <= 1))
+		return mtu;
+	return mtu > 4 ? mtu - 4 : 0;
 }
 
 /** Frame i is dropped for this reason. */

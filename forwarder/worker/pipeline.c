@@ -212,8 +212,8 @@ static ALWAYS_INLINE struct rewrite_to destination(const struct burst *b, unsign
 	};
 }
 
-/* Its destination lies in memory, as it is handed on; that of the other modes, all inlined, then
- * need not. */
+/* Its destination lies in memory, as it is handed on; that of the other modes, which are inlined,
+ * need not then. */
 __attribute__((noinline)) static enum rewrite_result rewrite_frame_nat(const struct burst *b,
 								       unsigned i)
 {
@@ -222,22 +222,20 @@ __attribute__((noinline)) static enum rewrite_result rewrite_frame_nat(const str
 	return rewrite_nat(b->frames[i].data, &b->packets[i], &to);
 }
 
-static enum rewrite_result rewrite_frame(const struct burst *b, unsigned i)
+static ALWAYS_INLINE enum rewrite_result rewrite_frame(const struct burst *b, unsigned i)
 {
 	struct frame *frame = &b->frames[i];
 	const struct packet *p = &b->packets[i];
 	struct rewrite_to to = destination(b, i);
+	uint8_t mode = b->flows[i].vip->mode;
 
-	switch (b->flows[i].vip->mode) {
-	case VIP_IPIP:
-		return rewrite_ipip(&frame->data, &frame->len, frame->headroom, p, &to);
-	case VIP_GUE:
-		return rewrite_gue(&frame->data, &frame->len, frame->headroom, p, &to);
-	case VIP_NAT:
-		return rewrite_frame_nat(b, i);
-	default:
+	if (mode == VIP_L2)
 		return rewrite_l2(frame->data, frame->len, p, &to);
-	}
+	if (mode == VIP_IPIP)
+		return rewrite_ipip(&frame->data, &frame->len, frame->headroom, p, &to);
+	if (mode == VIP_GUE)
+		return rewrite_gue(&frame->data, &frame->len, frame->headroom, p, &to);
+	return rewrite_frame_nat(b, i);
 }
 
 static enum drop_reason reason_of_rewrite(enum rewrite_result r)
@@ -265,17 +263,27 @@ static SELDOM void clamp_mss(struct burst *b, unsigned i)
 	mss_clamp(b->frames[i].data, &b->packets[i], mtu > overhead ? mtu - overhead : 0);
 }
 
-static SELDOM bool checksum_apply_more(struct burst *b, unsigned i)
+/* Of a frame that may have come in several buffers. */
+__attribute__((noinline)) static bool checksum_apply_more(struct burst *b, unsigned i)
 {
 	struct checksum_piece pieces[PORT_REST_MAX];
 	const struct frame *f = &b->frames[i];
 	unsigned n = 0;
 
-	while (n < PORT_REST_MAX &&
+	while (f->more && n < PORT_REST_MAX &&
 	       (pieces[n].data = port_rest(b->w->port, f, n, &pieces[n].len)) != NULL)
 		n++;
 	return checksum_apply_pieces(b->w->checksum, f->data, f->len - f->more, pieces, n,
 				     &b->packets[i]);
+}
+
+/* On its way back to a client. */
+__attribute__((noinline)) static bool rewrite_back(struct burst *b, unsigned i)
+{
+	bool completed = checksum_apply_more(b, i);
+
+	back_rewrite(b, i);
+	return completed;
 }
 
 static void rewrite(struct burst *b)
@@ -284,17 +292,16 @@ static void rewrite(struct burst *b)
 
 	for (unsigned i = 0; i < b->n; i++) {
 		const struct lookup *f = &b->flows[i];
-		if (!f->vip && likely(!(b->backs >> i & 1)))
+		if (unlikely(!f->vip)) {
+			if (b->backs >> i & 1)
+				completed += rewrite_back(b, i);
 			continue;
+		}
 		if (likely(!b->frames[i].more))
 			completed +=
 				checksum_apply(b->w->checksum, b->frames[i].data, &b->packets[i]);
 		else
 			completed += checksum_apply_more(b, i);
-		if (unlikely(!f->vip)) {
-			back_rewrite(b, i);
-			continue;
-		}
 		if (unlikely(b->packets[i].segment & SEG_SYN) && f->vip->clamp_mss)
 			clamp_mss(b, i);
 		enum rewrite_result r = rewrite_frame(b, i);
