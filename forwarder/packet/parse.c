@@ -94,7 +94,7 @@ static ALWAYS_INLINE enum parse_result parse_l4(const uint8_t *data, struct pack
 	if (p->proto == IPPROTO_TCP) {
 		if (len < TCP_LEN)
 			return PARSE_MALFORMED;
-		uint32_t header_len = (l4[12] >> 4) * 4u;
+		uint32_t header_len = (l4[12] & 0xf0u) >> 2; /* in words of 4 */
 		if (header_len < TCP_LEN || header_len > len)
 			return PARSE_MALFORMED;
 		p->segment = tcp_segment(l4[13], len > header_len);
@@ -180,12 +180,10 @@ static ALWAYS_INLINE enum parse_result parse_v4(const uint8_t *data, uint32_t le
 		return PARSE_MALFORMED;
 	p->src = ip_addr_v4(ip + 12);
 	p->dst = ip_addr_v4(ip + 16);
-	p->is_v6 = false;
 	p->tos = ip[1];
 	p->proto = ip[9];
 	p->l3_len = (uint16_t)total_len;
 	p->l4_offset = (uint16_t)(p->l3_offset + header_len);
-	p->keep_checksum = false;
 	if (unlikely(load_16(ip + 6) & (IP_MF | IP_OFFMASK)))
 		return parse_v4_fragment(data, p);
 	if (unlikely(header_len > V4_LEN))
@@ -284,7 +282,6 @@ static ALWAYS_INLINE enum parse_result parse_v6(const uint8_t *data, uint32_t le
 	p->proto = ip[6];
 	p->l3_len = (uint16_t)total_len;
 	p->l4_offset = (uint16_t)(p->l3_offset + V6_LEN);
-	p->keep_checksum = false;
 	if (unlikely(v6_is_extension(p->proto))) {
 		uint32_t end = split ? front - p->l3_offset - FRONT_L4 : total_len;
 		enum parse_result r = v6_walk(ip, end < total_len ? end : total_len, p);
@@ -305,8 +302,10 @@ static ALWAYS_INLINE enum parse_result parse(const uint8_t *data, uint32_t len, 
 	if (len < ETH_LEN)
 		return PARSE_MALFORMED;
 	uint16_t type = load_16(data + ETH_TYPE);
-	p->kind = PACKET_FLOW;
 	p->n_vlans = 0;
+	p->kind = PACKET_FLOW;
+	p->is_v6 = false;
+	p->keep_checksum = false;
 	p->vlan_tci_be = 0;
 	while (unlikely(type == ETHERTYPE_CTAG || type == ETHERTYPE_STAG)) {
 		if (p->n_vlans == VLANS_MAX)

@@ -47,14 +47,15 @@ struct packet {
 	uint16_t l3_len;      /* IP total length by its header; bytes behind it are link padding */
 	uint16_t vlan_tci_be; /* outer tag's TCI, 0 if untagged */
 	uint32_t fragment_id; /* of fragments: the same for all of a packet */
+	/* the first four are 0 mostly, and written at once */
 	uint8_t n_vlans;
-	uint8_t proto;	 /* IPPROTO_TCP, IPPROTO_UDP: the flow's */
-	uint8_t segment; /* SEG_*; of UDP, SEG_INITIAL or 0; of an ICMP error, SEG_UNTOLD */
-	uint8_t kind;	 /* enum packet_kind */
+	uint8_t kind; /* enum packet_kind */
 	bool is_v6;
-	uint8_t tos;	    /* IPv4 TOS or IPv6 traffic class */
 	bool keep_checksum; /* the pseudo-header is not of src and dst (a source route with a way to
 			     * go), or an authentication header covers it: leave it alone */
+	uint8_t proto;	    /* IPPROTO_TCP, IPPROTO_UDP: the flow's */
+	uint8_t segment;    /* SEG_*; of UDP, SEG_INITIAL or 0; of an ICMP error, SEG_UNTOLD */
+	uint8_t tos;	    /* IPv4 TOS or IPv6 traffic class */
 };
 
 /** Parse a whole frame of len bytes at data. *p is fully valid for PARSE_OK, and for PARSE_FRAGMENT of
