@@ -26,7 +26,7 @@
 
 /* 32 bits with end-around carry: the same ones' complement sum. Added to itself with its halves
  * exchanged, a sum has in its upper half both halves and the carry. */
-static ALWAYS_INLINE uint32_t fold_64(uint64_t sum)
+uint32_t checksum_fold_64(uint64_t sum)
 {
 	return (uint32_t)((sum + (sum >> 32 | sum << 32)) >> 32);
 }
@@ -53,7 +53,7 @@ static ALWAYS_INLINE uint64_t sum_words(uint64_t sum, const uint8_t *b, uint32_t
 
 uint32_t checksum_add(uint32_t sum, const void *data, uint32_t len)
 {
-	return fold_64(sum_words(sum, data, len));
+	return checksum_fold_64(sum_words(sum, data, len));
 }
 
 uint16_t checksum_fold(uint32_t sum)
@@ -78,7 +78,7 @@ static ALWAYS_INLINE uint32_t pseudo_sum(const uint8_t *data, const struct packe
 	const uint8_t *ip = data + p->l3_offset;
 	uint64_t sum = (uint64_t)htons((uint16_t)len) + htons(p->proto);
 
-	return fold_64(p->is_v6 ? sum_words(sum, ip + 8, 32) : sum_words(sum, ip + 12, 8));
+	return checksum_fold_64(p->is_v6 ? sum_words(sum, ip + 8, 32) : sum_words(sum, ip + 12, 8));
 }
 
 /* Where the bytes behind the first `front` of the transport header and payload are. */

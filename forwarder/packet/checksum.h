@@ -14,6 +14,9 @@ enum checksum_mode {
  * if a zero followed, so only the last of several pieces may be odd. Thread: any. Pure. */
 uint32_t checksum_add(uint32_t sum, const void *data, uint32_t len);
 
+/** Fold the sum of up to 2^32 32-bit words, as they lie in memory. Thread: any. Pure. */
+uint32_t checksum_fold_64(uint64_t sum);
+
 /** Fold to 16 bits; the complement is the checksum. In network order like the data. 0 only for a
  * sum of 0. */
 uint16_t checksum_fold(uint32_t sum);

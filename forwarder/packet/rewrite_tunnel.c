@@ -57,24 +57,26 @@ static ALWAYS_INLINE void store_16(uint8_t *at, uint16_t word)
 	memcpy(at, &word, sizeof(word));
 }
 
-/* RFC 2003 3.1. Identification 0: with DF set there is nothing to reassemble (RFC 6864 4.1). */
+/* RFC 2003 3.1. Identification 0: with DF set there is nothing to reassemble (RFC 6864 4.1). The
+ * sum is of words as they are written, as sums mind no byte order (RFC 1071 2B). */
 static ALWAYS_INLINE void write_v4(uint8_t *at, struct outer o, const struct rewrite_to *to)
 {
-	uint32_t first = 0x45000000u | o.tos << 16 | (o.len + REWRITE_OUTER_V4);
-	uint32_t ttl_proto = (uint32_t)OUTER_TTL << 24 | o.proto << 16;
-	uint32_t src = OUTER_V4_NET | (uint32_t)(to->hash >> OUTER_HASH_SHIFT & OUTER_V4_HASH_MASK);
+	uint32_t first = htonl(0x45000000u | o.tos << 16 | (o.len + REWRITE_OUTER_V4));
+	uint32_t flags = htonl(IP_DF);
+	uint32_t ttl_proto = htonl((uint32_t)OUTER_TTL << 24 | o.proto << 16);
+	uint32_t src =
+		htonl(OUTER_V4_NET | (uint32_t)(to->hash >> OUTER_HASH_SHIFT & OUTER_V4_HASH_MASK));
 	uint32_t dst;
 
 	memcpy(&dst, &to->address->b[12], sizeof(dst));
-	dst = ntohl(dst);
-	uint32_t sum = (first >> 16) + (first & 0xffff) + IP_DF + (ttl_proto >> 16) + (src >> 16) +
-		       (src & 0xffff) + (dst >> 16) + (dst & 0xffff);
-	uint16_t check = (uint16_t)~checksum_fold(sum);
-	store_32(at, first);
-	store_32(at + 4, IP_DF);
-	store_32(at + 8, ttl_proto | check);
-	store_32(at + 12, src);
-	store_32(at + 16, dst);
+	uint64_t sum = (uint64_t)first + flags + ttl_proto + src + dst;
+	uint16_t check = (uint16_t)~checksum_fold(checksum_fold_64(sum));
+	memcpy(at, &first, 4);
+	memcpy(at + 4, &flags, 4);
+	memcpy(at + 8, &ttl_proto, 2);
+	memcpy(at + 10, &check, 2);
+	memcpy(at + 12, &src, 4);
+	memcpy(at + 16, &dst, 4);
 }
 
 /* RFC 2473 6. The flow label is the flow's, for routers that hash it (RFC 6438). */
@@ -107,11 +109,15 @@ static ALWAYS_INLINE uint8_t *move_front(uint8_t *data, const struct packet *p, 
 					 bool outer_v6)
 {
 	uint8_t *front = data - overhead;
-	uint8_t l2_rest[L2_REST_MAX];
+	uint64_t tags;
+	uint16_t type;
 
 	/* Copied at its longest: what is too much lies where the outer header comes. */
-	memcpy(l2_rest, data + MACS_LEN, L2_REST_MAX);
-	memcpy(front + MACS_LEN, l2_rest, L2_REST_MAX);
+	_Static_assert(sizeof(tags) + sizeof(type) == L2_REST_MAX, "");
+	memcpy(&tags, data + MACS_LEN, sizeof(tags));
+	memcpy(&type, data + MACS_LEN + sizeof(tags), sizeof(type));
+	memcpy(front + MACS_LEN, &tags, sizeof(tags));
+	memcpy(front + MACS_LEN + sizeof(tags), &type, sizeof(type));
 	store_16(front + p->l3_offset - ETHERTYPE_LEN, outer_v6 ? ETHERTYPE_IPV6 : ETHERTYPE_IPV4);
 	return front;
 }
