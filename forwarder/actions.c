@@ -9,6 +9,7 @@
 #include "api/server/token.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "control/links.h"
 #include "control/preflight.h"
 #include "io/netdev.h"
 #include "io/steer.h"
@@ -24,6 +25,64 @@ int action_open_store(const struct options *o, struct store **out, struct error 
 	if (!strcmp(path, OPTIONS_DATABASE) && mkdir(OPTIONS_DATABASE_DIR, 0750) && errno != EEXIST)
 		return error_set(err, -errno, "%s: %s", OPTIONS_DATABASE_DIR, strerror(errno));
 	return store_open(path, out, err);
+}
+
+/* True if it was not there. */
+static bool add_name(struct options *o, const char *name, struct error *err, int *rc)
+{
+	for (unsigned i = 0; i < o->n_ifaces; i++)
+		if (!strcmp(o->ifaces[i], name))
+			return false;
+	if (o->n_ifaces == IFACES_MAX) {
+		*rc = error_set(err, -EINVAL, "--interface %s: at most %u of them", name,
+				IFACES_MAX);
+		return false;
+	}
+	o->ifaces[o->n_ifaces++] = name;
+	return true;
+}
+
+/* What is to be served for an interface that was named. */
+static int add_below(struct options *o, const struct links *ls, const char *name, struct error *err)
+{
+	char names[IFACES_MAX][IF_NAMESIZE];
+	int n = links_below(ls, name, names, IFACES_MAX), rc = 0;
+
+	if (n == 0)
+		return error_set(err, -ENODEV, "%s: the bond has no slave", name);
+	if (n < 0 || !strcmp(names[0], name)) { /* itself; or none, which is found out later */
+		(void)add_name(o, name, err, &rc);
+		return rc;
+	}
+	for (int i = 0; !rc && i < n; i++) {
+		char *keep = o->iface_names[o->n_ifaces]; /* by the place it would get */
+
+		memcpy(keep, names[i], sizeof(names[i]));
+		if (add_name(o, keep, err, &rc))
+			log_info("concuryd", "%s: served by %s", name, keep);
+	}
+	return rc;
+}
+
+int action_expand_interfaces(struct options *o, struct error *err)
+{
+	struct options as_named = *o;
+	struct links ls = {0};
+	struct rtnl rtnl;
+
+	int rc = rtnl_open(&rtnl, err);
+	if (rc)
+		return rc;
+	rc = links_read(&ls, &rtnl);
+	rtnl_close(&rtnl);
+	if (rc < 0)
+		return error_set(err, rc, "cannot read the interfaces: %s", strerror(-rc));
+	o->n_ifaces = 0;
+	rc = 0;
+	for (unsigned i = 0; !rc && i < as_named.n_ifaces; i++)
+		rc = add_below(o, &ls, as_named.ifaces[i], err);
+	links_free(&ls);
+	return rc;
 }
 
 int action_find_interfaces(const struct options *o, struct error *err)

@@ -32,6 +32,7 @@
 #include "control/watch.h"
 #include "io/netdev.h"
 #include "io/xdp_probe.h"
+#include "worker/vlan.h"
 
 #define TICK_MS 1000u
 
@@ -64,6 +65,7 @@ struct daemon {
 	unsigned n_workers;
 	struct worker *workers[STATE_WORKERS_MAX];
 	struct fragment_cache *fragments;
+	struct host_links links;
 	int cpus[STATE_WORKERS_MAX];
 	bool attached_here[IFACES_MAX]; /* steer was not there before this process */
 	struct api_live live;
@@ -162,7 +164,8 @@ static int make_workers(struct daemon *d, struct error *err)
 					  .port = xsk_port(d->xsk, i),
 					  .checksum = d->options->checksum,
 					  .answers_per_s = ANSWERS_PER_S,
-					  .fragments = d->fragments};
+					  .fragments = d->fragments,
+					  .links = &d->links};
 		for (unsigned r = 0; r < N_LEARN_RINGS; r++)
 			c.rings[r] = state_file_ring(d->state, i, (enum learn_ring_id)r);
 		int rc = worker_new(&c, &d->workers[i]);
@@ -182,7 +185,8 @@ static int make_control(struct daemon *d, struct persist_state *boot, struct err
 				   .persist = store_persist(d->store),
 				   .next_hops = neighbor_next_hops(d->neighbor),
 				   .steering = xsk_steering(d->xsk),
-				   .n_ifaces = xsk_ifaces(d->xsk, &ifaces)};
+				   .n_ifaces = xsk_ifaces(d->xsk, &ifaces),
+				   .links = &d->links};
 
 	for (unsigned i = 0; i < c.n_ifaces; i++)
 		c.ifindexes[i] = ifaces[i].ifindex;
@@ -478,6 +482,12 @@ int main(int argc, char **argv)
 	if (options_parse(argc, argv, &o, &err)) {
 		log_error("concuryd", "%s", err.message);
 		return 2; /* no use in starting it again like that */
+	}
+	bool needs_interfaces =
+		o.action == ACTION_RUN || o.action == ACTION_DETACH || o.action == ACTION_CHECK;
+	if (needs_interfaces && action_expand_interfaces(&o, &err)) {
+		log_error("concuryd", "%s", err.message);
+		return 1;
 	}
 	switch (o.action) {
 	case ACTION_HELP:

@@ -43,7 +43,7 @@ for f in $(git ls-files -co --exclude-standard 'forwarder/*.[ch]' 'schema/*.[ch]
 		microhttpd.h) [[ $f == api/server/* ]] || complain "$f includes $sys" ;;
 		xdp/*|bpf/*|linux/bpf.h|linux/if_xdp.h) [[ $f == forwarder/io/* || $f == forwarder/control/confine* ]] || complain "$f includes $sys" ;;
 		curl/*) [[ $f == forwarder/control/health_http.c || $f == api/client/* ]] || complain "$f includes $sys" ;;
-		libmnl/*) [[ $f == forwarder/control/neighbor* || $f == api/client/* ]] || complain "$f includes $sys" ;;
+		libmnl/*) [[ $f == forwarder/control/*_rtnl.* || $f == api/client/* ]] || complain "$f includes $sys" ;;
 		esac
 	done < <(sed -n 's/^#include <\([^>]*\)>.*/\1/p' "$f")
 	case $f in

@@ -269,6 +269,10 @@ int control_new(const struct control_config *conf, struct persist_state *boot, s
 	if (!c)
 		return error_set(err, -ENOMEM, "out of memory");
 	rc = control_init(c, conf);
+	if (!rc) {
+		host_links_fill(c);
+		host_links_steer(c);
+	}
 	if (!rc)
 		rc = agents_init(&c->agents, boot);
 	if (!rc) {

@@ -13,6 +13,7 @@
 #include "worker/worker.h"
 
 struct control;
+struct links;
 
 /** How control learns next hops: rtnetlink in production, fixed answers in tests. */
 struct next_hops {
@@ -21,6 +22,8 @@ struct next_hops {
 	int (*watch)(void *ctx, const struct ip_addr *a);
 	void (*unwatch)(void *ctx, const struct ip_addr *a);
 	void (*get)(void *ctx, const struct ip_addr *a, struct next_hop *hop, bool *has_route);
+	/** See control/links.h. NULL: no interface stands on others. */
+	const struct links *links;
 	bool (*poll)(void *ctx, uint64_t now_ms);
 	/** Have the kernel resolve a neighbour, or probe it if that was long ago. */
 	void (*resolve)(void *ctx, int ifindex, const struct ip_addr *a);
@@ -38,6 +41,7 @@ struct control_config {
 	struct steering steering;
 	unsigned n_ifaces;   /* egress: kernel ifindex of each port interface */
 	int ifindexes[IFACES_MAX];
+	struct host_links *links; /* the workers'; NULL: they have none */
 };
 
 /** Plan every VIP of the loaded state with the flows found in the state file and set the first

@@ -78,6 +78,13 @@ struct ways_back {
 	struct lingering_way *lingering;
 };
 
+/** The interfaces by their codes in steer's marks. */
+struct host_codes {
+	int ifindexes[STEER_STACKED_MAX]; /* 0 = free */
+	unsigned last;			  /* code that was taken last */
+	bool changed;			  /* steer is to be told */
+};
+
 struct control {
 	struct control_config conf;
 	struct ways_back ways_back;
@@ -109,6 +116,7 @@ struct control {
 	_Atomic uint64_t health_epoch; /* control_health_epoch */
 	uint64_t last_record_ms;
 	bool hops_changed;
+	struct host_codes host_codes;
 	struct consistency stats; /* totals; gauges are filled in by the reader */
 	struct audit_scan audit;
 
@@ -204,10 +212,20 @@ bool quic_ids_clash(struct change *x, const struct vip_version *v, const struct 
 void quic_ids_check_edit(struct change *x);
 
 /* next_hops.c */
+/** Bit i: packets that leave by this hop may do so by interface i of io/port.h. 0: by none that is
+ *  served. */
+uint32_t control_ports(const struct control *c, const struct next_hop *hop);
 /** Fill the next-hop members of a view's DIP. */
 void control_fill_hop(struct control *c, const struct dip_version *d, struct dip_view *view);
 /** Put changed next hops into the published views, with the workers parked. */
 void control_refresh_hops(struct control *c);
+
+/* host_links.c */
+/** Have the workers know what stands on the served interfaces, as the kernel has it now. While they are
+ *  parked. */
+void host_links_fill(struct control *c);
+/** Tell steer what has changed in it. */
+void host_links_steer(struct control *c);
 
 /* drain.c */
 /** Apply what waits in the rings at the time of the call, at most `limit` records of each worker (UINT64_MAX:

@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "control/control.h"
+#include "control/links.h"
 #include "control/neighbor_rtnl.h"
 
 #define HOLD_MS 4000
@@ -26,7 +27,6 @@
 #define REROUTE_INTERVAL_MS 200 /* at most so often are all routes asked again */
 #define N_BUCKETS_LOG2 15	/* chains of four, with as many DIPs as there may be */
 #define N_BUCKETS (1u << N_BUCKETS_LOG2)
-#define N_LINKS 64 /* cached */
 
 #define NUD_USABLE (NUD_PERMANENT | NUD_NOARP | NUD_REACHABLE | NUD_STALE | NUD_DELAY | NUD_PROBE)
 #define NUD_CONFIGURED (NUD_PERMANENT | NUD_NOARP)
@@ -49,21 +49,16 @@ struct target {
 	struct ip_addr address;
 	unsigned n_watches;
 	enum route_verdict verdict;
-	struct rtnl_link link;	/* valid with ROUTE_OK, mtu the smaller of link's and route's */
+	struct link_way way;	/* valid with ROUTE_OK, mtu the smaller of link's and route's */
 	struct hop *hop;	/* NULL unless ROUTE_OK */
 	uint64_t hold_until_ms; /* 0: not holding */
 	struct next_hop shown;
 	bool has_route;
 };
 
-struct cached_link {
-	int ifindex;
-	int rc; /* of rtnl_get_link */
-	struct rtnl_link link;
-};
-
 struct neighbor {
 	struct rtnl rtnl;
+	bool relink;	     /* links changed, or events were lost */
 	bool reroute;	     /* routes or links changed, or events were lost */
 	bool recheck;	     /* some hop changed */
 	uint64_t asked_ns;   /* spent on hop_ask since the last poll */
@@ -71,8 +66,7 @@ struct neighbor {
 	bool changed;	     /* some target shows another answer than at the last poll */
 	uint64_t rerouted_ms;
 	uint64_t ticked_ms;
-	unsigned n_links;
-	struct cached_link links[N_LINKS];
+	struct links links;
 	struct target *targets[N_BUCKETS];
 	struct hop *hops[N_BUCKETS];
 };
@@ -85,25 +79,6 @@ static unsigned bucket_of(const struct ip_addr *a, uint32_t salt)
 	uint64_t h = (w[0] ^ w[2]) * 0x9e3779b97f4a7c15u;
 	h = (h ^ w[1] ^ ((uint64_t)w[3] << 13) ^ salt) * 0xd6e8feb86659fd93u;
 	return (unsigned)(h >> (64 - N_BUCKETS_LOG2));
-}
-
-/* --- links ---------------------------------------------------------------------------------------
- */
-
-static int link_get(struct neighbor *n, int ifindex, struct rtnl_link *out)
-{
-	for (unsigned i = 0; i < n->n_links; i++) {
-		if (n->links[i].ifindex == ifindex) {
-			*out = n->links[i].link;
-			return n->links[i].rc;
-		}
-	}
-	struct cached_link l = {.ifindex = ifindex};
-	l.rc = rtnl_get_link(&n->rtnl, ifindex, &l.link);
-	if (n->n_links < N_LINKS)
-		n->links[n->n_links++] = l;
-	*out = l.link;
-	return l.rc;
 }
 
 /* --- hops ----------------------------------------------------------------------------------------
@@ -206,7 +181,7 @@ static void target_reroute(struct neighbor *n, struct target *t, uint64_t now_ms
 	struct hop *hop = NULL;
 
 	int rc = rtnl_get_route(&n->rtnl, &t->address, &route);
-	if (rc == 0 && link_get(n, route.ifindex, &t->link) == 0)
+	if (rc == 0 && links_way(&n->links, route.ifindex, &t->way) == 0)
 		hop = hop_acquire(n, route.ifindex, &route.via, now_ms);
 	/* Acquired before the old one is released: it mostly is the same. */
 	hop_release(n, t->hop);
@@ -216,14 +191,16 @@ static void target_reroute(struct neighbor *n, struct target *t, uint64_t now_ms
 	else
 		t->verdict = rc == -EHOSTUNREACH || rc == -EINVAL || rc == -EACCES ? ROUTE_REFUSED
 										   : ROUTE_MISSING;
-	if (hop && route.mtu && route.mtu < t->link.mtu)
-		t->link.mtu = route.mtu;
+	if (hop && route.mtu && route.mtu < t->way.mtu)
+		t->way.mtu = route.mtu;
 }
 
 static bool next_hop_equal(const struct next_hop *x, const struct next_hop *y)
 {
 	return x->resolved == y->resolved && x->ifindex == y->ifindex && x->mtu == y->mtu &&
-	       memcmp(x->dst_mac, y->dst_mac, 6) == 0 && memcmp(x->src_mac, y->src_mac, 6) == 0;
+	       memcmp(x->dst_mac, y->dst_mac, 6) == 0 && memcmp(x->src_mac, y->src_mac, 6) == 0 &&
+	       x->vlan == y->vlan && x->n_ports == y->n_ports &&
+	       memcmp(x->ports, y->ports, x->n_ports * sizeof(*x->ports)) == 0;
 }
 
 /* Is what is not resolved now likely to be resolved in a moment? */
@@ -242,8 +219,11 @@ static void target_update(struct neighbor *n, struct target *t, uint64_t now_ms)
 	if (has_route) {
 		hop.resolved = hop_usable(t->hop);
 		hop.ifindex = t->hop->neigh.ifindex;
-		hop.mtu = t->link.mtu;
-		memcpy(hop.src_mac, t->link.mac, 6);
+		hop.mtu = t->way.mtu;
+		hop.vlan = t->way.vlan;
+		hop.n_ports = t->way.n_ports;
+		memcpy(hop.ports, t->way.ports, sizeof(hop.ports));
+		memcpy(hop.src_mac, t->way.mac, 6);
 		if (hop.resolved)
 			memcpy(hop.dst_mac, t->hop->neigh.mac, 6);
 	}
@@ -277,6 +257,14 @@ static void on_neigh(void *ctx, const struct rtnl_neigh *event)
 	n->recheck = true;
 }
 
+static void on_links(void *ctx)
+{
+	struct neighbor *n = ctx;
+
+	n->relink = true;
+	n->reroute = true;
+}
+
 static void on_routes(void *ctx)
 {
 	struct neighbor *n = ctx;
@@ -284,11 +272,22 @@ static void on_routes(void *ctx)
 	n->reroute = true;
 }
 
+/* What cannot be read now is read the next time. */
+static void relink(struct neighbor *n)
+{
+	int rc = links_read(&n->links, &n->rtnl);
+
+	n->relink = rc < 0;
+	if (rc > 0)
+		n->changed = true;
+}
+
 static void reroute_all(struct neighbor *n, uint64_t now_ms)
 {
-	n->reroute = false;
+	if (n->relink)
+		relink(n);
+	n->reroute = n->relink;
 	n->rerouted_ms = now_ms;
-	n->n_links = 0;
 	for (unsigned i = 0; i < N_BUCKETS; i++) {
 		for (struct target *t = n->targets[i]; t; t = t->next)
 			target_reroute(n, t, now_ms);
@@ -335,11 +334,11 @@ static void make_all_due(struct neighbor *n)
 bool neighbor_poll(struct neighbor *n, uint64_t now_ms)
 {
 	const struct rtnl_event_handler handler = {
-		.ctx = n, .neigh = on_neigh, .routes = on_routes};
+		.ctx = n, .neigh = on_neigh, .links = on_links, .routes = on_routes};
 
 	bool lost = rtnl_read_events(&n->rtnl, &handler) == -ENOBUFS;
 	if (lost) {
-		n->reroute = true;
+		on_links(n);
 		make_all_due(n);
 	}
 	if (n->reroute && (lost || now_ms - n->rerouted_ms >= REROUTE_INTERVAL_MS))
@@ -375,6 +374,9 @@ int neighbor_open(struct neighbor **out, struct error *err)
 		free(n);
 		return rc;
 	}
+	relink(n);
+	n->changed = false; /* whoever opens it asks for all */
+	n->reroute = n->relink;
 	*out = n;
 	return 0;
 }
@@ -391,6 +393,7 @@ void neighbor_close(struct neighbor *n)
 			free(t);
 		}
 	}
+	links_free(&n->links);
 	rtnl_close(&n->rtnl);
 	free(n);
 }
@@ -487,6 +490,7 @@ struct next_hops neighbor_next_hops(struct neighbor *n)
 		.watch = watch,
 		.unwatch = unwatch,
 		.get = get,
+		.links = &n->links,
 		.poll = poll_events,
 		.resolve = resolve,
 	};

@@ -5,12 +5,18 @@
 #include "base/addr.h"
 #include "base/error.h"
 
+#define NEXT_HOP_PORTS_MAX 16
+
 struct next_hop {
 	bool resolved;	    /* everything below is known */
-	int ifindex;	    /* egress interface */
+	int ifindex;	    /* egress interface by the route; frames leave by one of ports */
 	uint8_t dst_mac[6]; /* of the next hop (the DIP itself or the router before it) */
 	uint8_t src_mac[6]; /* of the egress interface */
+	uint16_t vlan;	    /* tag that frames have; 0: none of the host's VLANs */
 	unsigned mtu;	    /* of the egress interface or the route's, the smaller */
+	unsigned n_ports;
+	int ports[NEXT_HOP_PORTS_MAX]; /* ifindexes: the egress interface, or what it stands on: a VLAN's
+					* parent, the slaves of a bond that are in use */
 };
 
 struct neighbor;
@@ -41,5 +47,5 @@ void neighbor_get(const struct neighbor *n, const struct ip_addr *a, struct next
 void neighbor_resolve(struct neighbor *n, int ifindex, const struct ip_addr *a);
 
 /** Read events, re-resolve, send the periodic requests (call it at least once a second). True if
- * some watched next hop changed since the last call. Never blocks. */
+ * some watched next hop, or what VLANs there are, changed since the last call. Never blocks. */
 bool neighbor_poll(struct neighbor *n, uint64_t now_ms);

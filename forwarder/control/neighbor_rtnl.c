@@ -201,42 +201,6 @@ int rtnl_get_route(struct rtnl *r, const struct ip_addr *a, struct rtnl_route *o
 	return 0;
 }
 
-int rtnl_get_link(struct rtnl *r, int ifindex, struct rtnl_link *out)
-{
-	uint8_t req_buf[256];
-	struct nlmsghdr *req = mnl_nlmsg_put_header(req_buf);
-	struct ifinfomsg *ifi = mnl_nlmsg_put_extra_header(req, sizeof(*ifi));
-	const struct nlmsghdr *m;
-	const struct nlattr *attr;
-	struct rtnl_link found = {0};
-	bool has_mac = false;
-
-	req->nlmsg_type = RTM_GETLINK;
-	ifi->ifi_family = AF_UNSPEC;
-	ifi->ifi_index = ifindex;
-	mnl_attr_put_u32(req, IFLA_EXT_MASK, RTEXT_FILTER_SKIP_STATS);
-	int rc = transact(r, req, &m);
-	if (rc < 0)
-		return rc;
-	if (!m || m->nlmsg_type != RTM_NEWLINK)
-		return -EBADMSG;
-	ifi = mnl_nlmsg_get_payload(m);
-	mnl_attr_for_each(attr, m, sizeof(*ifi))
-	{
-		if (mnl_attr_get_type(attr) == IFLA_MTU)
-			found.mtu = mnl_attr_get_u32(attr);
-		if (mnl_attr_get_type(attr) == IFLA_ADDRESS &&
-		    mnl_attr_get_payload_len(attr) == 6) {
-			memcpy(found.mac, mnl_attr_get_payload(attr), 6);
-			has_mac = true;
-		}
-	}
-	if (ifi->ifi_type != ARPHRD_ETHER || !(ifi->ifi_flags & IFF_UP) || !has_mac || !found.mtu)
-		return -ENODEV;
-	*out = found;
-	return 0;
-}
-
 /* A neighbour message as far as it is one of an IP address. */
 static bool read_neigh(const struct nlmsghdr *m, struct rtnl_neigh *out)
 {
@@ -318,6 +282,10 @@ static void hand_over(const struct nlmsghdr *m, const struct rtnl_event_handler 
 	case NLMSG_NOOP:
 	case NLMSG_ERROR:
 	case NLMSG_DONE:
+		break;
+	case RTM_NEWLINK:
+	case RTM_DELLINK:
+		h->links(h->ctx);
 		break;
 	default:
 		h->routes(h->ctx);

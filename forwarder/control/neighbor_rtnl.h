@@ -2,6 +2,7 @@
 #pragma once
 
 #include <linux/neighbour.h>
+#include <stdbool.h>
 
 #include "base/addr.h"
 #include "base/error.h"
@@ -19,11 +20,6 @@ struct rtnl_route {
 	int ifindex;
 	struct ip_addr via; /* the gateway, or the address itself when it is on the link */
 	unsigned mtu;	    /* of the route; 0 = it names none */
-};
-
-struct rtnl_link {
-	uint8_t mac[6];
-	unsigned mtu;
 };
 
 struct rtnl_neigh {
@@ -44,9 +40,6 @@ int rtnl_events_fd(const struct rtnl *r);
  *  unicast); or another negative errno. Thread of all from here on: control. */
 MUST_CHECK int rtnl_get_route(struct rtnl *r, const struct ip_addr *a, struct rtnl_route *out);
 
-/** An Ethernet interface that is administratively up. -ENODEV if it is gone or not such. */
-MUST_CHECK int rtnl_get_link(struct rtnl *r, int ifindex, struct rtnl_link *out);
-
 /** A neighbour entry; 0 with NUD_NONE if there is none. */
 MUST_CHECK int rtnl_get_neigh(struct rtnl *r, int ifindex, const struct ip_addr *a,
 			      struct rtnl_neigh *out);
@@ -60,7 +53,8 @@ int rtnl_use_neigh(struct rtnl *r, int ifindex, const struct ip_addr *a, bool ma
 struct rtnl_event_handler {
 	void *ctx;
 	void (*neigh)(void *ctx, const struct rtnl_neigh *n);
-	void (*routes)(void *ctx); /* a route, rule, address, next-hop object or link changed */
+	void (*links)(void *ctx);  /* an interface changed */
+	void (*routes)(void *ctx); /* a route, rule, address or next-hop object changed */
 };
 
 /** Hand over all events that wait. 0, or -ENOBUFS: the kernel had to drop some, ask anew. */

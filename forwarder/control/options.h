@@ -23,7 +23,8 @@ enum action {
 struct options {
 	enum action action;
 	unsigned n_ifaces;
-	const char *ifaces[IFACES_MAX];
+	const char *ifaces[IFACES_MAX]; /* as named; see action_expand_interfaces */
+	char iface_names[IFACES_MAX + 1][IF_NAMESIZE]; /* of those that stand in the place of one that was named */
 	const char *database;
 	const char *state_dir;
 	unsigned n_listen;

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "control/neighbor_rtnl.h"
+#include "control/links.h"
 #include "control/own_addresses.h"
 #include "control/preflight_report.h"
 #include "io/netdev.h"
@@ -31,6 +31,7 @@ struct search {
 	const struct preflight *p;
 	struct findings *r;
 	struct rtnl rtnl;
+	struct links links;
 	struct own_addresses own;
 	unsigned mtu; /* the largest packet that may come */
 	unsigned n_good;
@@ -50,11 +51,15 @@ static void find_mtu(struct search *s)
 			s->mtu = dev.mtu < CLIENTS_MTU ? dev.mtu : CLIENTS_MTU;
 }
 
-static bool is_served(const struct search *s, const char *name)
+static bool is_served(const struct search *s, const struct link_way *out)
 {
-	for (unsigned i = 0; i < s->p->n_ifaces; i++)
-		if (!strcmp(s->p->ifaces[i], name))
-			return true;
+	char name[IF_NAMESIZE];
+
+	for (unsigned k = 0; k < out->n_ports; k++)
+		for (unsigned i = 0; i < s->p->n_ifaces; i++)
+			if (if_indextoname((unsigned)out->ports[k], name) &&
+			    !strcmp(s->p->ifaces[i], name))
+				return true;
 	return !s->p->n_ifaces;
 }
 
@@ -102,7 +107,7 @@ static bool find_route(struct search *s, struct way *w)
 {
 	const char *vip = s->p->vips[w->dip->vip].id;
 	char a[IP_ADDR_STRLEN], name[IF_NAMESIZE], fix[128];
-	struct rtnl_link link;
+	struct link_way out = {.n_ports = 0};
 
 	ip_addr_format(&w->dip->address, a);
 	if (rtnl_get_route(&s->rtnl, &w->dip->address, &w->route) ||
@@ -110,15 +115,16 @@ static bool find_route(struct search *s, struct way *w)
 		report_no_route(s, w, vip, a);
 		return false;
 	}
-	if (!is_served(s, name)) {
+	bool is_out = links_way(&s->links, w->route.ifindex, &out) == 0;
+	if (!is_served(s, &out)) {
 		snprintf(fix, sizeof(fix), "start concuryd with --interface %s too", name);
 		report_note(s->r, fix, "DIP %s/%s: %s is reached by %s, which is not served", vip,
 			    w->dip->id, a, name);
 		return false;
 	}
 	check_forwarding(s, w, name);
-	if (!rtnl_get_link(&s->rtnl, w->route.ifindex, &link))
-		w->mtu = w->route.mtu && w->route.mtu < link.mtu ? w->route.mtu : link.mtu;
+	if (is_out)
+		w->mtu = w->route.mtu && w->route.mtu < out.mtu ? w->route.mtu : out.mtu;
 	return true;
 }
 
@@ -255,12 +261,14 @@ void preflight_dips(const struct preflight *p, struct findings *r)
 	}
 	struct way *ways = calloc(p->n_dips, sizeof(*ways));
 	bool own = own_addresses_read(&s.own) == 0;
+	bool links = links_read(&s.links, &s.rtnl) >= 0;
 	find_mtu(&s);
-	if (ways && own)
+	if (ways && own && links)
 		look_at(&s, ways);
 	if (s.n_good)
 		report_ok(r, "DIPs: %u of %u can be reached", s.n_good, p->n_dips);
 	free(ways);
 	own_addresses_free(&s.own);
+	links_free(&s.links);
 	rtnl_close(&s.rtnl);
 }

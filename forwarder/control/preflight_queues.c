@@ -7,6 +7,7 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
+#include "control/links.h"
 #include "control/preflight_report.h"
 #include "io/xsk_socket.h"
 
@@ -72,6 +73,43 @@ static bool has_feature(const struct features *f, const char *name)
 	return false;
 }
 
+/* True if the host is in some VLAN there. */
+static bool has_vlans(int ifindex)
+{
+	uint64_t ids[VLAN_IDS / 64] = {0}, any = 0;
+	struct links ls = {0};
+	struct rtnl rtnl;
+	struct error err;
+
+	if (rtnl_open(&rtnl, &err))
+		return false;
+	if (links_read(&ls, &rtnl) >= 0)
+		links_vlans(&ls, ifindex, ids);
+	for (size_t i = 0; i < ARRAY_LEN(ids); i++)
+		any |= ids[i];
+	links_free(&ls);
+	rtnl_close(&rtnl);
+	return any != 0;
+}
+
+static void report_tags(const struct card *c)
+{
+	const char *name = c->dev->name;
+	char fix[64];
+
+	snprintf(fix, sizeof(fix), "ethtool -K %s rxvlan off", name);
+	if (has_vlans(c->dev->ifindex))
+		report_note(c->r, fix,
+			    "%s: the card takes VLAN tags off, so concuryd does not see by which "
+			    "VLAN a packet comes: mode nat does not work there, nor path MTU "
+			    "discovery",
+			    name);
+	else
+		report_note(c->r, fix,
+			    "%s: the card takes VLAN tags off; needed off where VIPs are tagged",
+			    name);
+}
+
 static void check_offloads(const struct card *c)
 {
 	struct features f;
@@ -89,12 +127,8 @@ static void check_offloads(const struct card *c)
 				    "%s: GRO in hardware is on; drivers switch it off for XDP, or "
 				    "refuse XDP",
 				    c->dev->name);
-		snprintf(fix, sizeof(fix), "ethtool -K %s rxvlan off", c->dev->name);
 		if (has_feature(&f, "rx-vlan-hw-parse"))
-			report_note(c->r, fix,
-				    "%s: the card takes VLAN tags off; needed off where VIPs are "
-				    "tagged",
-				    c->dev->name);
+			report_tags(c);
 	}
 	free(f.names);
 	free(f.blocks);

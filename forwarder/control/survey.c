@@ -11,14 +11,6 @@ struct survey_call {
 	int rc;
 };
 
-static bool is_served(const struct control *c, int ifindex)
-{
-	for (unsigned i = 0; i < c->conf.n_ifaces; i++)
-		if (c->conf.ifindexes[i] == ifindex)
-			return true;
-	return false;
-}
-
 static void add_unresolved(struct control *c, struct survey_call *call, const struct vip_version *v,
 			   const struct dip_version *d)
 {
@@ -43,7 +35,7 @@ static void add_unresolved(struct control *c, struct survey_call *call, const st
 	memcpy(u->id, d->conf.id, sizeof(u->id));
 	c->conf.next_hops.get(c->conf.next_hops.ctx, &d->conf.address, &hop, &u->has_route);
 	u->ifindex = u->has_route ? hop.ifindex : 0;
-	u->not_served = u->has_route && !is_served(c, hop.ifindex);
+	u->not_served = u->has_route && !control_ports(c, &hop);
 }
 
 static void survey(struct control *c, void *arg)

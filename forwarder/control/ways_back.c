@@ -35,17 +35,15 @@ static struct back_key key_of(const struct vip_conf *v, const struct dip_conf *d
 		.address = d->address, .port_be = htons(dip_conf_port(d, v)), .proto = proto};
 }
 
-/* By which interface the DIP's packets come in: that which its route names. */
-static uint16_t iface_of(const struct control *c, const struct dip_conf *d)
+/* By which interfaces the DIP's packets come in, and in which VLAN: those that its route names. */
+static void find_side(const struct control *c, const struct dip_conf *d, struct back_way *w)
 {
 	struct next_hop hop;
 	bool has_route = false;
 
 	c->conf.next_hops.get(c->conf.next_hops.ctx, &d->address, &hop, &has_route);
-	for (unsigned i = 0; has_route && i < c->conf.n_ifaces; i++)
-		if (c->conf.ifindexes[i] == hop.ifindex)
-			return (uint16_t)i;
-	return BACK_IFACE_NONE;
+	w->ifaces = has_route ? (uint16_t)control_ports(c, &hop) : 0;
+	w->vlan = has_route ? hop.vlan : 0;
 }
 
 static bool is_nat(const struct vip_version *v)
@@ -64,8 +62,8 @@ static void add_dip(const struct control *c, struct back_table *t, const struct 
 		struct back_way w = {.key = key_of(&v->conf, &d->conf, protocols[i]),
 				     .vip = v->conf.match.address,
 				     .vip_port_be = htons(v->conf.match.port),
-				     .iface = iface_of(c, &d->conf),
 				     .counter = d->counter};
+		find_side(c, &d->conf, &w);
 		if (back_table_add(t, &w) && !d->deleting)
 			back_table_get(t, &w.key)->counter = d->counter;
 	}
@@ -252,8 +250,8 @@ void ways_back_refresh(struct control *c, const struct vip_version *v)
 		for (size_t k = 0; k < ARRAY_LEN(protocols); k++) {
 			struct back_key key = key_of(&v->conf, &v->dips[i].conf, protocols[k]);
 			if (takes(&v->conf, protocols[k]))
-				back_table_get(c->ways_back.table, &key)->iface =
-					iface_of(c, &v->dips[i].conf);
+				find_side(c, &v->dips[i].conf,
+					  back_table_get(c->ways_back.table, &key));
 		}
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/addr.h"
 #include "base/error.h"
+#include "io/steer_map.h"
 #include "lookup/back_table.h"
 #include "lookup/snapshot.h"
 
@@ -112,6 +113,9 @@ struct steering {
 			struct error *err);
 	/** From now on they go to the kernel. 0 also if it was not there. */
 	int (*del_back)(void *ctx, const struct back_key *key, struct error *err);
+	/** Mode nat: the kernel's indexes of interfaces that stand on others: packets whose way leads out by
+	 *  the k-th are marked with STEER_IFACES_MAX + k; 0 = none. NULL: whoever it is has no such marks. */
+	int (*set_outs)(void *ctx, const int ifindexes[STEER_STACKED_MAX], struct error *err);
 	/** At most n next hops that packets on their way back need: the kernel is to resolve them, or to keep
 	 *  them resolved. To be called every 100 ms or so. Returns how many. */
 	unsigned (*take_hops)(void *ctx, struct back_hop *hops, unsigned n);

@@ -66,7 +66,8 @@ static int share_maps(const struct steer *s, struct steer_bpf *b)
 		      {b->maps.backs, s->backs.ways_fd},
 		      {b->maps.back_used, s->backs.used_fd},
 		      {b->maps.back_wanted, s->backs.wanted_fd},
-		      {b->maps.back_parts, s->backs.parts_fd}};
+		      {b->maps.back_parts, s->backs.parts_fd},
+		      {b->maps.back_outs, s->backs.outs_fd}};
 	int rc = 0;
 
 	for (size_t i = 0; rc == 0 && i < ARRAY_LEN(shared); i++)
@@ -86,6 +87,7 @@ static void keep_maps(struct steer *s, const struct steer_bpf *b)
 	s->backs.used_fd = bpf_map__fd(b->maps.back_used);
 	s->backs.wanted_fd = bpf_map__fd(b->maps.back_wanted);
 	s->backs.parts_fd = bpf_map__fd(b->maps.back_parts);
+	s->backs.outs_fd = bpf_map__fd(b->maps.back_outs);
 }
 
 /* One instance of the program; all but the first use the first one's maps. */

@@ -61,6 +61,14 @@ volatile __u32 n_backs;
 /* The kernel's index of each interface, in the order of the worker's; 0 = none. */
 volatile __u32 egress_ifindex[STEER_IFACES_MAX];
 
+/* Of VLANs and bonds the code. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, STEER_STACKED_MAX);
+	__type(key, __u32); /* the kernel's index */
+	__type(value, __u32);
+} back_outs SEC(".maps");
+
 enum part { WHOLE, FIRST, LATER };
 
 /* Where the packet is in the frame, and whose. */
@@ -366,7 +374,8 @@ static __always_inline int egress_code(__u32 ifindex)
 	for (int i = 0; i < STEER_IFACES_MAX; i++)
 		if (egress_ifindex[i] == ifindex)
 			return i;
-	return STEER_BACK_ELSEWHERE;
+	__u32 *code = bpf_map_lookup_elem(&back_outs, &ifindex);
+	return code && *code < STEER_BACK_NO_NEIGHBOR ? *code : STEER_BACK_ELSEWHERE;
 }
 
 static __always_inline int may_be_fragmented(void *end, const struct way_back *w)
@@ -425,7 +434,7 @@ __attribute__((noinline)) int take_way_back(struct xdp_md *ctx)
 		return 0;
 	}
 	struct ethhdr *eth = data;
-	if (code < STEER_IFACES_MAX) {
+	if (code < STEER_BACK_NO_NEIGHBOR) {
 		__builtin_memcpy(eth->h_dest, f.dmac, ETH_ALEN);
 		__builtin_memcpy(eth->h_source, f.smac, ETH_ALEN);
 	}

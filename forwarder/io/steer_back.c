@@ -72,6 +72,28 @@ int steer_del_back(struct steer_backs *s, const struct back_key *key, struct err
 	return rc < 0 ? map_error(err, rc, "remove") : 0;
 }
 
+/* What goes makes room before what comes. */
+int steer_set_outs(struct steer_backs *s, const int ifindexes[STEER_STACKED_MAX], struct error *err)
+{
+	for (unsigned i = 0; i < STEER_STACKED_MAX; i++) {
+		if (s->outs[i] == ifindexes[i] || !s->outs[i])
+			continue;
+		if (bpf_map_delete_elem(s->outs_fd, &s->outs[i]) < 0 && errno != ENOENT)
+			return map_error(err, -errno, "remove an interface of");
+		s->outs[i] = 0;
+	}
+	for (__u32 i = 0; i < STEER_STACKED_MAX; i++) {
+		__u32 code = STEER_IFACES_MAX + i;
+
+		if (s->outs[i] == ifindexes[i])
+			continue;
+		if (bpf_map_update_elem(s->outs_fd, &ifindexes[i], &code, BPF_ANY) < 0)
+			return map_error(err, -errno, "add an interface to");
+		s->outs[i] = ifindexes[i];
+	}
+	return 0;
+}
+
 static struct back_hop hop_of(const struct steer_hop_key *key)
 {
 	struct back_hop h = {.ifindex = (int)key->ifindex};

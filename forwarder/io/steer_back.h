@@ -12,6 +12,8 @@ struct steer_backs {
 	int used_fd;
 	int wanted_fd;
 	int parts_fd;
+	int outs_fd;
+	int outs[STEER_STACKED_MAX]; /* what is in that map */
 	uint32_t n; /* ways */
 	unsigned n_told;
 	volatile __u32 *told[IFACES_MAX]; /* n in each program */
@@ -25,5 +27,7 @@ struct steer_backs {
 MUST_CHECK int steer_add_back(struct steer_backs *s, const struct back_key *key,
 			      const struct ip_addr *vip, struct error *err);
 MUST_CHECK int steer_del_back(struct steer_backs *s, const struct back_key *key,
+			      struct error *err);
+MUST_CHECK int steer_set_outs(struct steer_backs *s, const int ifindexes[STEER_STACKED_MAX],
 			      struct error *err);
 unsigned steer_take_hops(struct steer_backs *s, struct back_hop *hops, unsigned n);

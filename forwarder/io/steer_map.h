@@ -82,16 +82,19 @@ struct steer_hop_key {
  * comes from the wire with such a type: below 0x0600 it would be a length, and steer passes those on
  * to the kernel. (Metadata in front of the frame would be the other way, but not every driver has
  * room for it, and AF_XDP does not tell whether there is any.) */
-#define STEER_BACK_TYPE 0x0200
-#define STEER_BACK_MASK 0xff00
-#define STEER_BACK_KIND_SHIFT 6 /* enum steer_back_kind */
-#define STEER_BACK_CODE_MASK 0x3f
+#define STEER_BACK_TYPE 0x0400
+#define STEER_BACK_MASK 0xfe00
+#define STEER_BACK_KIND_SHIFT 7 /* enum steer_back_kind */
+#define STEER_BACK_CODE_MASK 0x7f
 
 enum steer_back_kind { STEER_BACK_V4, STEER_BACK_V6, STEER_BACK_CTAG, STEER_BACK_STAG };
 
-/* Codes from 0 on are interfaces. */
+/* Codes from 0 on are interfaces, from STEER_IFACES_MAX on such as stand on them (map `back_outs`). */
+#define STEER_STACKED_MAX 96
+
 enum steer_back_code {
-	STEER_BACK_NO_NEIGHBOR = 0x20, /* of the next hop no MAC address is known */
+	STEER_BACK_NO_NEIGHBOR = STEER_IFACES_MAX + STEER_STACKED_MAX, /* of the next hop no MAC address is
+									* known */
 	STEER_BACK_TOO_BIG,	       /* for the way to the client, and may be fragmented */
 	STEER_BACK_ELSEWHERE,	       /* the way leads out by an interface that is not served */
 };

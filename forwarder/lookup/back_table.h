@@ -16,14 +16,14 @@ struct back_key {
 _Static_assert(sizeof(struct back_key) == 20, "hashed and compared as bytes");
 
 #define BACK_UNCOUNTED UINT32_MAX
-#define BACK_IFACE_NONE UINT16_MAX
 
 /** One way back. */
 struct back_way {
 	struct back_key key;
 	struct ip_addr vip;   /* the source that clients see */
 	uint16_t vip_port_be; /* 0: the DIP's port stays */
-	uint16_t iface;	      /* by which the DIP's packets come in (io/port.h); BACK_IFACE_NONE: none is known */
+	uint16_t ifaces;      /* bit i: the DIP's packets come in by interface i of io/port.h */
+	uint16_t vlan;	      /* and in this VLAN of the host's; 0: in none */
 	uint32_t counter;     /* index of its counters (worker/counters.h); BACK_UNCOUNTED: it has none */
 };
 

@@ -27,13 +27,15 @@ struct dip_view {
 	struct ip_addr address;
 	uint8_t dst_mac[6]; /* next hop */
 	uint8_t src_mac[6]; /* egress interface */
-	uint16_t egress;    /* interface index of io/port.h */
+	uint8_t egress;     /* interface index of io/port.h */
+	bool usable : 1;    /* up or draining: a lookup may name it */
+	bool resolved : 1;  /* egress and MACs are known; else count no_neighbor */
 	uint16_t mtu;       /* of the egress interface, IP bytes */
-	bool usable;        /* up or draining: a lookup may name it */
-	bool resolved;      /* egress and MACs are known; else count no_neighbor */
+	uint16_t vlan;      /* frames leave with this tag (VLAN ID); 0: with none of the host's VLANs */
 	uint16_t nat_port_be; /* VIP_NAT: its port; 0: the packet's */
 	uint32_t counter;   /* index of its packet and byte counters (worker/counters.h) */
 };
+_Static_assert(sizeof(struct dip_view) == 40, "its place is found by a shift and an addition");
 
 /** Flows at home in this Dcode may be pinned. */
 #define HOME_HAS_PINS 0x8000u

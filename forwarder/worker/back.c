@@ -17,6 +17,7 @@
 #include "packet/nat.h"
 #include "packet/ttl.h"
 #include "worker/fragments.h"
+#include "worker/vlan.h"
 
 #define TYPE_AT 12
 
@@ -84,10 +85,33 @@ __attribute__((noinline)) bool back_unmark(struct burst *b, unsigned i)
 	return true;
 }
 
+static const struct way_out *out_of(const struct burst *b, unsigned code)
+{
+	bool is_stacked = code >= STEER_IFACES_MAX && code < STEER_BACK_NO_NEIGHBOR && b->w->links;
+
+	return is_stacked ? &b->w->links->outs[code - STEER_IFACES_MAX] : NULL;
+}
+
+/* The code names a way out, not a reason why there is none. */
+static bool is_out(const struct burst *b, unsigned code)
+{
+	const struct way_out *out = out_of(b, code);
+
+	return out ? out->ports != 0 : code < b->w->port->n_ifaces;
+}
+
 static void end(struct burst *b, unsigned i, enum drop_reason reason)
 {
 	b->backs &= ~(1u << i);
 	burst_end(b, i, reason);
+}
+
+static void leave(struct burst *b, unsigned i, unsigned code)
+{
+	const struct way_out *out = out_of(b, code);
+
+	b->back_vlans[i] = out ? out->vlan : 0;
+	burst_send_aside(b, i, out ? port_choose(out->ports, &b->packets[i].dst) : code);
 }
 
 /* It is the DIP's of this way. */
@@ -95,7 +119,7 @@ static void send_back(struct burst *b, unsigned i, const struct back_way *w, uns
 {
 	const struct packet *p = &b->packets[i];
 
-	if (code >= b->w->port->n_ifaces)
+	if (!is_out(b, code))
 		end(b, i, reason_of_code(code));
 	else if (!nat_fits(p, &w->vip))
 		end(b, i, DROP_untranslatable);
@@ -103,7 +127,7 @@ static void send_back(struct burst *b, unsigned i, const struct back_way *w, uns
 		end(b, i, DROP_ttl_expired);
 	else {
 		b->ways[i] = w;
-		burst_send_aside(b, i, code);
+		leave(b, i, code);
 	}
 }
 
@@ -125,7 +149,7 @@ static SELDOM bool take_fragment(struct burst *b, unsigned i, unsigned code)
 		uint64_t tag = fragment_cache_tag(cache, p);
 		bool found = fragment_cache_find(cache, tag, b->now_ms, p);
 
-		if (!found && code >= b->w->port->n_ifaces) {
+		if (!found && !is_out(b, code)) {
 			end(b, i, reason_of_code(code));
 			return false;
 		}
@@ -154,7 +178,7 @@ __attribute__((noinline)) void back_take(struct burst *b, unsigned i)
 		end(b, i, reason_of_parse(b->parsed[i]));
 	else if (!w)
 		end(b, i, DROP_back_unknown);
-	else if (w->iface != f->iface)
+	else if (!(w->ifaces >> f->iface & 1) || w->vlan != vlan_of(b, i))
 		end(b, i, DROP_back_spoofed);
 	else {
 		if (unlikely(p->kind == PACKET_FIRST))
@@ -170,6 +194,8 @@ __attribute__((noinline)) void back_rewrite(struct burst *b, unsigned i)
 
 	nat_set_source(data, p, &b->ways[i]->vip, b->ways[i]->vip_port_be);
 	ttl_lower(data + p->l3_offset, p->is_v6);
+	if (!vlan_leave_back(b, i, b->back_vlans[i]))
+		end(b, i, DROP_no_headroom);
 }
 
 void back_count(const struct burst *b, unsigned i)

@@ -26,6 +26,7 @@ struct burst {
 	struct lookup flows[BURST_MAX];
 	const struct dip_view *dips[BURST_MAX];
 	const struct back_way *ways[BURST_MAX]; /* of those in backs */
+	uint16_t back_vlans[BURST_MAX];		/* the tags with which these leave; see vlan_leave_back */
 	uint32_t len_in[BURST_MAX];		/* frame length as received */
 	uint8_t parsed[BURST_MAX];		/* enum parse_result */
 	uint8_t reason[BURST_MAX];    /* enum drop_reason of a frame that has ended; of one that is
@@ -38,11 +39,11 @@ struct burst {
  * takes one tag on top of its MTU, but not two. */
 static ALWAYS_INLINE uint32_t burst_mtu(const struct burst *b, unsigned i)
 {
-	uint32_t mtu = b->dips[i]->mtu;
+	const struct dip_view *d = b->dips[i];
 
-	if (likely(b->packets[i].n_vlans <= 1))
-		return mtu;
-	return mtu > 4 ? mtu - 4 : 0;
+	if (likely(b->packets[i].n_vlans <= 1) || d->vlan)
+		return d->mtu;
+	return d->mtu > 4 ? d->mtu - 4 : 0;
 }
 
 /** Frame i is dropped for this reason. */

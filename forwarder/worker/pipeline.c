@@ -23,6 +23,7 @@
 #include "worker/fragments.h"
 #include "worker/modes.h"
 #include "worker/quic_route.h"
+#include "worker/vlan.h"
 
 static ALWAYS_INLINE void traffic_add(struct traffic_counter *c, uint64_t packets, uint64_t bytes)
 {
@@ -309,7 +310,7 @@ static void rewrite(struct burst *b)
 			answer_too_big(b, i);
 		else if (unlikely(r != REWRITE_OK))
 			burst_end(b, i, reason_of_rewrite(r));
-		else
+		else if (likely(!(b->packets[i].n_vlans | b->dips[i]->vlan)) || vlan_leave(b, i))
 			burst_send(b, i, b->dips[i]->egress);
 	}
 	if (completed)

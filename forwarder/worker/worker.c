@@ -209,6 +209,7 @@ int worker_new(const struct worker_config *c, struct worker **out)
 		.too_big_limit = {.per_s = c->answers_per_s},
 		.echo_limit = {.per_s = c->answers_per_s},
 		.fragments = {.cache = c->fragments},
+		.links = c->links,
 	};
 	int ret = learn_init(&w->learn, c->rings);
 	if (ret != 0)

@@ -19,6 +19,8 @@ enum worker_state { WORKER_RUNNING, WORKER_ASLEEP, WORKER_PARKED, WORKER_STOPPED
 #define WORKER_QUIT 0x200u
 #define WORKER_STATE_MASK 0xffu
 
+struct host_links;
+
 struct worker {
 	CACHE_ALIGNED _Atomic uint32_t state;  /* futex word */
 	_Atomic(const struct snapshot *) snapshot;
@@ -34,6 +36,7 @@ struct worker {
 	bool started;
 	struct trace_tap trace;
 	struct fragments fragments;
+	const struct host_links *links;
 };
 
 struct worker_config {
@@ -44,11 +47,12 @@ struct worker_config {
 	uint32_t answers_per_s; /* of each sort in a VIP's name; 0: it never speaks itself */
 	struct learn_ring *rings[N_LEARN_RINGS];
 	struct fragment_cache *fragments; /* of all workers; NULL: later fragments find nothing */
+	const struct host_links *links; /* of all workers; NULL: none stands on others */
 };
 
 /** A worker that does not run yet (STOPPED, which counts as parked). snapshot must be set by
  *  worker_set_snapshot before it starts. 0, -ENOMEM, or -EINVAL for a ring that cannot be. The port,
- *  the rings and the cache stay the caller's. */
+ *  the rings, the cache and the links stay the caller's. */
 MUST_CHECK int worker_new(const struct worker_config *c, struct worker **out);
 /** The worker must not run. NULL is fine. */
 void worker_free(struct worker *w);

@@ -81,8 +81,13 @@ static void hop_get(void *ctx, const struct ip_addr *a, struct next_hop *hop, bo
 {
 	(void)ctx;
 	(void)a;
-	*hop = (struct next_hop){
-		.resolved = true, .ifindex = 1, .mtu = 1500, .dst_mac = {2}, .src_mac = {2}};
+	*hop = (struct next_hop){.resolved = true,
+				 .ifindex = 1,
+				 .n_ports = 1,
+				 .ports = {1},
+				 .mtu = 1500,
+				 .dst_mac = {2},
+				 .src_mac = {2}};
 	*has_route = true;
 }
 

@@ -81,6 +81,8 @@ static void hops_get(void *ctx, const struct ip_addr *a, struct next_hop *hop, b
 
 	*hop = (struct next_hop){.resolved = !b->hops_salt || fate != 0,
 				 .ifindex = 1,
+				 .n_ports = 1,
+				 .ports = {1},
 				 .mtu = b->hops_salt && fate == 1 ? 1280 : 1500,
 				 .dst_mac = {2, 0xd1, 0, 0, a->b[14], a->b[15]},
 				 .src_mac = {2, 0, 0, 0, 0, 2}};

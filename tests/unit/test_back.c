@@ -101,7 +101,7 @@ static void add_way(const char *dip, uint16_t port, uint8_t proto, const char *v
 		.key = {.address = frames_ip(dip), .port_be = htons(port), .proto = proto},
 		.vip = frames_ip(vip),
 		.vip_port_be = htons(vport),
-		.iface = DIP_IFACE,
+		.ifaces = 1u << DIP_IFACE,
 		.counter = port};
 
 	ck_assert_int_eq(back_table_add(snap->back, &w), 0);

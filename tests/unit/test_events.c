@@ -424,7 +424,11 @@ static bool way_to_b2;
 static void get_hop(void *ctx, const struct ip_addr *a, struct next_hop *hop, bool *has_route)
 {
 	(void)ctx;
-	*hop = (struct next_hop){.resolved = a->b[15] != 2 || way_to_b2, .ifindex = 1, .mtu = 1500};
+	*hop = (struct next_hop){.resolved = a->b[15] != 2 || way_to_b2,
+				 .ifindex = 1,
+				 .mtu = 1500,
+				 .n_ports = 1,
+				 .ports = {1}};
 	*has_route = true;
 }
 

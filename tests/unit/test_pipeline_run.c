@@ -98,9 +98,10 @@ static int marked(uint8_t *data, uint32_t len, struct packet *p)
 	static const int reasons[] = {DROP_back_unknown, DROP_malformed, DROP_back_unknown,
 				      DROP_malformed, DROP_not_l4};
 
-	if (len < 14 || data[12] != 2)
+	unsigned mark = len < 14 ? 0 : (unsigned)data[12] << 8 | data[13];
+	if ((mark & STEER_BACK_MASK) != STEER_BACK_TYPE)
 		return DROP_no_vip;
-	memcpy(data + 12, types[data[13] >> 6], 2);
+	memcpy(data + 12, types[mark >> STEER_BACK_KIND_SHIFT & 3], 2);
 	return reasons[parse_packet(data, len, p)];
 }
 

@@ -162,8 +162,8 @@ static void check_mark(unsigned code)
 			: was_type == htons(0x86dd) ? STEER_BACK_V6
 						    : STEER_BACK_V4;
 	ck_assert_uint_eq(ntohs(mark), STEER_BACK_TYPE | kind << STEER_BACK_KIND_SHIFT | code);
-	ck_assert_mem_eq(out, code == CLIENT_SIDE ? client_mac : in, 6);
-	ck_assert_mem_eq(out + 6, code == CLIENT_SIDE ? macs[CLIENT_SIDE] : in + 6, 6);
+	ck_assert_mem_eq(out, code < STEER_BACK_NO_NEIGHBOR ? client_mac : in, 6);
+	ck_assert_mem_eq(out + 6, code < STEER_BACK_NO_NEIGHBOR ? macs[CLIENT_SIDE] : in + 6, 6);
 }
 
 static void check_taken(const struct frames_spec *s, unsigned code)
@@ -389,10 +389,24 @@ START_TEST(test_too_big_and_elsewhere)
 	check_taken(&s, CLIENT_SIDE);
 	s.payload_len = 700;
 	check_taken(&s, STEER_BACK_TOO_BIG);
-	sh("ip link add ot type veth peer name ot-peer && ip link set ot up &&"
+	sh("ip link add ot address $(ip -br link show dev cl | awk '{ print $3 }')"
+	   " type veth peer name ot-peer && ip link set ot up &&"
 	   " ip link set ot-peer up && ip address add 10.7.0.1/24 dev ot &&"
 	   " ip neighbor add 10.7.0.9 lladdr 02:01:00:00:00:09 dev ot");
 	s = answer(DIP, "10.7.0.9");
+	check_taken(&s, STEER_BACK_ELSEWHERE);
+
+	/* It stands on a served one, and has a code for that; later another one; then none. */
+	int outs[STEER_STACKED_MAX] = {[3] = 77, [5] = (int)if_nametoindex("ot"), [95] = 78};
+	struct error err;
+	ck_assert_int_eq(steer_set_outs(backs, outs, &err), 0);
+	check_taken(&s, STEER_IFACES_MAX + 5);
+	outs[95] = outs[5];
+	outs[5] = 0;
+	ck_assert_int_eq(steer_set_outs(backs, outs, &err), 0);
+	check_taken(&s, STEER_IFACES_MAX + 95);
+	outs[95] = 0;
+	ck_assert_int_eq(steer_set_outs(backs, outs, &err), 0);
 	check_taken(&s, STEER_BACK_ELSEWHERE);
 }
 END_TEST

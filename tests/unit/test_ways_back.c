@@ -89,7 +89,7 @@ START_TEST(test_comes_and_lingers)
 	const struct back_way *b = way(1, DIP_PORT, IPPROTO_TCP);
 	ck_assert_ptr_nonnull(b);
 	ck_assert_uint_eq(b->vip_port_be, htons(80));
-	ck_assert_uint_eq(b->iface, 0);
+	ck_assert_uint_eq(b->ifaces, 1);
 	ck_assert_uint_ne(b->counter, BACK_UNCOUNTED);
 	ck_assert_ptr_nonnull(way(2, 80, IPPROTO_TCP));
 

@@ -86,6 +86,8 @@ static void hops_get(void *ctx, const struct ip_addr *a, struct next_hop *hop, b
 	(void)ctx;
 	*hop = (struct next_hop){.resolved = true,
 				 .ifindex = 1,
+				 .n_ports = 1,
+				 .ports = {1},
 				 .mtu = 1500,
 				 .dst_mac = {2, 0xd1, 0, 0, a->b[14], a->b[15]},
 				 .src_mac = {2, 0, 0, 0, 0, 2}};
