@@ -151,9 +151,10 @@ make_vips() {
 # start_load ARGUMENT... URL [-- N]: wrk until end_load; what it says is in $out, and $lasted is no if it
 # ended before.
 out=/run/wrk
+client=client # its namespace
 start_load() {
 	rm -f /run/enough
-	ip netns exec client wrk -t 1 -d 300s --timeout 60s -s /count.lua "$@" > $out 2>&1 &
+	ip netns exec $client wrk -t 1 -d 300s --timeout 60s -s /count.lua "$@" > $out 2>&1 &
 	wrk=$!
 }
 end_load() {

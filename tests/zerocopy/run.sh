@@ -12,8 +12,8 @@ work=$build/zerocopy
 console=$work/console.log
 limit_s=${ZEROCOPY_LIMIT_S:-270}
 read -ra qemu <<< "${QEMU:-qemu-system-x86_64}"
-programs=(bash ip ss sysctl nginx wrk curl jq "$build/bin/concuryd" "$build/bin/concuryctl")
-modules=(virtio_net xsk_diag)
+programs=(bash ip ethtool ss sysctl nginx wrk curl jq "$build/bin/concuryd" "$build/bin/concuryctl")
+modules=(virtio_net xsk_diag 8021q bonding veth bridge)
 flavour=cloud
 machine=(-M q35)
 igb=0
@@ -64,7 +64,7 @@ make_initrd() {
 	cp "$(command -v busybox)" "$root/bin/busybox"
 	for p in "${programs[@]}"; do copy_program "$p"; done
 	for m in "${modules[@]}"; do copy_module "$m"; done
-	cp tests/zerocopy/{init,guest.sh,common.sh,nginx.conf,count.lua} tests/zerocopy/test_*.sh "$root/"
+	cp tests/zerocopy/{init,guest.sh,common.sh,nginx.conf,count.lua} tests/zerocopy/test_${TESTS:-*}.sh "$root/"
 	chmod +x "$root/init"
 	echo 'root:x:0:0:root:/:/bin/sh' > "$root/etc/passwd"
 	echo 'root:x:0:' > "$root/etc/group"
