@@ -90,7 +90,7 @@ completiondir ?= $(datadir)/bash-completion/completions
 
 .DELETE_ON_ERROR:
 .SECONDARY: # keep the object files of programs
-.PHONY: all help man deps deps-build deps-test unit golden zerocopy-check demo demo-clean check layers asan tsan bench bench-all bench-readme figures lint format clean \
+.PHONY: all help man deps deps-build deps-test unit golden zerocopy-check links-check demo demo-clean check layers asan tsan bench bench-all bench-readme figures lint format clean \
 	unit-build bench-build sim-build sim soak experiment experiment-build asan-build tsan-build \
 	install uninstall deb debian-root container-check FORCE
 
@@ -282,6 +282,9 @@ sim: sim-build ## Build and run the deterministic simulation and its scenarios
 
 zerocopy-check: all ## Boot a newer kernel in qemu, whose NICs have zero-copy mode, and run concuryd there
 	@BUILD=$(BUILD) tests/zerocopy/run.sh
+
+links-check: all ## The same for VLANs and bonds, which that kernel has
+	@BUILD=$(BUILD) tests/zerocopy/links.sh
 
 soak: sim-build ## Run the simulation with new seeds until stopped
 	@$(BUILD)/sim/sim --soak

@@ -93,10 +93,15 @@ make_network() {
 	done
 }
 
-# The two NICs that this round is about get names and addresses; the ones before lose them.
+# The two NICs that a test is about get names and addresses; the ones before lose them.
 take_nics() { # MAC MAC
+	local name mac
 	for name in lb0 lb1; do
-		! [ -e /sys/class/net/$name ] || { ip link set $name down; ip link set $name name old_$name; }
+		[ -e /sys/class/net/$name ] || continue
+		mac=$(cat /sys/class/net/$name/address)
+		ip addr flush dev $name
+		ip link set $name down
+		ip link set $name name "x${mac//:/}"
 	done
 	ip link set "$(nic_of "$1")" name lb0
 	ip link set "$(nic_of "$2")" name lb1
@@ -109,6 +114,12 @@ take_nics() { # MAC MAC
 	for host in client $BACKENDS; do
 		in_ns $host ip neigh flush dev eth0
 	done
+}
+
+set_mtus() { # MTU
+	ip link set lb0 mtu "$1"
+	ip link set lb1 mtu "$1"
+	for host in client $BACKENDS; do in_ns $host ip link set eth0 mtu "$1"; done
 }
 
 # --- concuryd ------------------------------------------------------------------------------------
@@ -168,3 +179,24 @@ field() { sed -n "s/^counts:.* $1 \([0-9]*\).*/\1/p" $out; }
 n_faults() { echo $(($(field strange) + $(field connect) + $(field read) + $(field write) + $(field timeout))); }
 # At least so many answers, each whole and from a backend, and no connection in trouble.
 is_clean() { grep -q '^counts:' $out && [ "$(field requests)" -ge "$1" ] && [ "$(n_faults)" = 0 ]; }
+
+# --- frames of full length -----------------------------------------------------------------------
+
+# Echo requests to a VIP are answered by a worker; an upload is frames from client to backend.
+pinged=/run/pinged
+uploaded=/run/uploaded
+show_ping() { cat $pinged; }
+show_upload() { cat $uploaded; }
+is_answered() {
+	in_ns client busybox ping -c 5 -W 5 -s $((mtu - 28)) $VIP4 > $pinged 2>&1
+	grep -q ' 0% packet loss' $pinged
+}
+is_uploaded() {
+	in_ns client curl -sS --max-time 60 --data-binary @/srv/file "http://$VIP4/upload" > $uploaded 2>&1
+	[ "$(cat $uploaded)" = "$(stat -c %s /srv/file)" ]
+}
+expect_full_frames() { # MTU
+	mtu=$1
+	expect "echo requests of $mtu bytes to the VIP are answered" is_answered show_ping
+	expect "an upload in packets of $mtu bytes is whole" is_uploaded show_upload
+}

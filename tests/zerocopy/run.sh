@@ -2,30 +2,45 @@
 # Zero-copy mode, proven: boots a Debian kernel in qemu, whose virtual NICs have it, and runs the built
 # concuryd between them, with nginx and wrk (guest.sh, test_*.sh). All traffic is inside the guest: its NICs are on
 # hubs of that qemu. Prints "ok - name" or "not ok - name" and figures; the last line is 'N passed, N failed'.
-# Exit 2: the kernel cannot be had here, and the last line says why. "run.sh fetch" only fetches the kernel.
+# Exit 2: the kernel cannot be had here, and the last line says why. "run.sh fetch" only fetches kernel and qemu.
 #
-# QEMU="PROGRAM FLAG...": another qemu than the system's. One of version 8 or later tests igb, too.
+# TESTS="NAME...": these test_NAME.sh (forward mtu). links.sh runs the others.
+# QEMU="PROGRAM FLAG...": this qemu, whatever it has. igb wants one of version 8 or later.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 1
 build=${BUILD:-build}
 work=$build/zerocopy
 console=$work/console.log
 limit_s=${ZEROCOPY_LIMIT_S:-270}
-read -ra qemu <<< "${QEMU:-qemu-system-x86_64}"
+qemu=(qemu-system-x86_64)
 programs=(bash ip ethtool ss sysctl nginx wrk curl jq "$build/bin/concuryd" "$build/bin/concuryctl")
 modules=(virtio_net xsk_diag 8021q bonding veth bridge)
+read -ra tests <<< "${TESTS:-forward mtu}"
+tests=("${tests[@]/%/.sh}")
 flavour=cloud
 machine=(-M q35)
 igb=0
 pid=
 
-if "${qemu[@]}" -device help 2> /dev/null | grep -q '"igb"'; then
-	igb=1
-	flavour=full
-	modules+=(igb)
-else
-	echo "igb: not tested, this qemu has none (version 8 and later have)"
-fi
+# The user's qemu, or the system's if it has igb, else a newer one if that can be had.
+has_igb() { "${qemu[@]}" -device igb,help 2> /dev/null | grep '^igb options' > /dev/null; }
+choose_qemu() {
+	local said="this qemu has none (version 8 and later have)"
+	if [ -n "${QEMU:-}" ]; then
+		read -ra qemu <<< "$QEMU"
+	elif ! has_igb; then
+		said=$(tests/zerocopy/qemu.sh "$work/qemu") && qemu=("$work/qemu/qemu") && echo "$said"
+	fi
+	if has_igb; then
+		igb=1
+		flavour=full
+		modules+=(igb)
+	else
+		echo "igb: not tested, $(tail -n 1 <<< "$said")"
+	fi
+}
+choose_qemu
+
 kernel=$work/$flavour
 root=$work/root
 
@@ -64,7 +79,7 @@ make_initrd() {
 	cp "$(command -v busybox)" "$root/bin/busybox"
 	for p in "${programs[@]}"; do copy_program "$p"; done
 	for m in "${modules[@]}"; do copy_module "$m"; done
-	cp tests/zerocopy/{init,guest.sh,common.sh,nginx.conf,count.lua} tests/zerocopy/test_${TESTS:-*}.sh "$root/"
+	cp tests/zerocopy/{init,guest.sh,common.sh,nginx.conf,count.lua} "${tests[@]/#/tests/zerocopy/test_}" "$root/"
 	chmod +x "$root/init"
 	echo 'root:x:0:0:root:/:/bin/sh' > "$root/etc/passwd"
 	echo 'root:x:0:' > "$root/etc/group"

@@ -75,31 +75,36 @@ test_counters() {
 	expect "no violation of consistency" is_consistent consistency
 }
 
-# Killed and started again under load: queues and rings are taken over while frames come.
-test_restart() {
+# Killed and started again under load: queues and rings are taken over while frames come. Meanwhile the MTU may
+# have been changed.
+test_restart() { # MTU
 	start_load -c 50 "http://$VIP4/name" -- 200
 	wait_for 120 is_enough
 	sleep 2
 	stop_daemon KILL
+	set_mtus "$1"
 	start_daemon --interface lb0 --interface lb1 --xdp-mode zerocopy
 	expect "after kill -9 in zero-copy mode again" is_zerocopy status
 	sleep 2
 	end_load
 	expect "no connection lost by that" is_again_clean show_load
+	[ "$1" = 1500 ] || expect_full_frames "$1"
 }
 
-round() { # KIND MAC MAC
+round() { # KIND MAC MAC MTU-AFTER-RESTART
 	kind=$1
 	take_nics "$2" "$3"
 	test_mode
 	test_new_connections IPv4 $VIP4
 	test_new_connections IPv6 "[$VIP6]"
 	test_change
+	expect_full_frames 1500
 	test_counters
-	test_restart
+	test_restart "$4"
 	stop_daemon TERM
 	concuryd --detach --interface lb0 --interface lb1 > /dev/null 2>&1
 	rm -rf /run/concury.db* /dev/shm/concury
+	set_mtus 1500
 }
 
 # Without iommu_platform virtio has no zero-copy mode: asked for, an error that says so; else copy mode.
@@ -114,8 +119,9 @@ test_without() {
 	start_daemon --interface nic9
 	expect "auto takes copy mode, and says why" is_copy status
 	stop_daemon TERM
+	ip link set nic9 down
 }
 
-round virtio-net 02:00:00:09:00:02 02:00:00:09:01:02
-[ $IGB = 0 ] || round igb 02:00:00:09:00:03 02:00:00:09:01:03
+round virtio-net 02:00:00:09:00:02 02:00:00:09:01:02 3000
+[ $IGB = 0 ] || round igb 02:00:00:09:00:03 02:00:00:09:01:03 1500
 test_without
