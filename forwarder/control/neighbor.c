@@ -5,10 +5,9 @@
  *
  * Why a target *holds* its last answer for some seconds: a neighbour entry is also gone while the
  * kernel's garbage collection, `ip neigh flush`, a changed route or a bounced link has removed it
- * for a moment, and an unresolved DIP is a DIP whose flows go elsewhere, for good. So only a
- * definite no counts at once: the kernel probed and failed (NUD_FAILED), or the route says that
- * packets may not go there. Silence counts after HOLD_MS, which is longer than the kernel's three
- * probes take. */
+ * for a moment, and packets of an unresolved DIP are dropped. So only a definite no counts at once:
+ * the kernel probed and failed (NUD_FAILED), or the route says that packets may not go there.
+ * Silence counts after HOLD_MS, which is longer than the kernel's three probes take. */
 #include "control/neighbor.h"
 
 #include <assert.h>

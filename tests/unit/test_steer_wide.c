@@ -194,8 +194,8 @@ START_TEST(steer_takes_what_the_snapshot_knows)
 		struct frames_spec f = random_packet(&rng);
 		ck_assert(!taken(&f));
 	}
-	ck_assert_uint_gt(n_taken, 2000);
-	ck_assert_uint_gt(n_passed, 2000);
+	ck_assert_uint_gt(n_taken, 500); /* as the VIPs fall, mostly some thousands */
+	ck_assert_uint_gt(n_passed, 500);
 }
 END_TEST
 
