@@ -11,7 +11,7 @@ void links_free(struct links *ls)
 	*ls = (struct links){0};
 }
 
-static const struct rtnl_link *find(const struct links *ls, int ifindex)
+const struct rtnl_link *links_find(const struct links *ls, int ifindex)
 {
 	const struct rtnl_link key = {.ifindex = ifindex};
 
@@ -35,7 +35,7 @@ static void add_slaves(const struct links *ls, const struct rtnl_link *bond, str
 
 int links_way(const struct links *ls, int ifindex, struct link_way *out)
 {
-	const struct rtnl_link *top = find(ls, ifindex), *l = top;
+	const struct rtnl_link *top = links_find(ls, ifindex), *l = top;
 	struct link_way w = {0};
 
 	if (!top || !top->up)
@@ -43,7 +43,7 @@ int links_way(const struct links *ls, int ifindex, struct link_way *out)
 	w.mtu = top->mtu;
 	memcpy(w.mac, top->mac, sizeof(w.mac));
 	if (top->kind == LINK_VLAN) {
-		l = find(ls, top->parent);
+		l = links_find(ls, top->parent);
 		w.vlan = top->vlan_id;
 		if (!w.vlan || !l || !l->up || l->kind == LINK_VLAN)
 			return -ENODEV;
@@ -65,7 +65,8 @@ int links_way(const struct links *ls, int ifindex, struct link_way *out)
 
 void links_vlans(const struct links *ls, int ifindex, uint64_t ids[VLAN_IDS / 64])
 {
-	const struct rtnl_link *l = find(ls, ifindex), *bond = l ? find(ls, l->master) : NULL;
+	const struct rtnl_link *l = links_find(ls, ifindex),
+			       *bond = l ? links_find(ls, l->master) : NULL;
 
 	memset(ids, 0, VLAN_IDS / 8);
 	for (unsigned i = 0; l && i < ls->n; i++) {
@@ -105,8 +106,8 @@ int links_below(const struct links *ls, const char *name, char names[][IF_NAMESI
 	const struct rtnl_link *l = find_name(ls, name);
 	int found = 0;
 
-	if (l && l->kind == LINK_VLAN && find(ls, l->parent))
-		l = find(ls, l->parent);
+	if (l && l->kind == LINK_VLAN && links_find(ls, l->parent))
+		l = links_find(ls, l->parent);
 	if (!l)
 		return -ENODEV;
 	if (l->kind != LINK_BOND) {

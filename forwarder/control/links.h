@@ -36,6 +36,9 @@ static inline int links_order(const void *x, const void *y)
 MUST_CHECK int links_read(struct links *ls, struct rtnl *r);
 void links_free(struct links *ls);
 
+/** NULL: there is none of this index. */
+const struct rtnl_link *links_find(const struct links *ls, int ifindex);
+
 /** 0, or -ENODEV: it is gone, down, or stands on something that cannot be sent by: a tag upon a tag, a tag
  *  of 802.1ad, a bond without a slave in use. */
 MUST_CHECK int links_way(const struct links *ls, int ifindex, struct link_way *out);

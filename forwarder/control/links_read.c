@@ -23,25 +23,26 @@ static int keep(void *ctx, const struct rtnl_link *l)
 	return 0;
 }
 
-/* Others come and go, as those of containers. */
-static bool is_of_stack(const struct rtnl_link *l)
+/* Others come and go, as those of containers, which are bridges' ports too. */
+static bool is_of_stack(const struct links *ls, const struct rtnl_link *l)
 {
-	return l->kind != LINK_OTHER || l->master;
+	const struct rtnl_link *master = l->master ? links_find(ls, l->master) : NULL;
+
+	return l->kind != LINK_OTHER || (master && master->kind == LINK_BOND);
 }
 
-static bool stacks_differ(const struct rtnl_link *x, unsigned n_x, const struct rtnl_link *y,
-			  unsigned n_y)
+static bool stacks_differ(const struct links *x, const struct links *y)
 {
 	unsigned i = 0, k = 0;
 
 	for (;; i++, k++) {
-		while (i < n_x && !is_of_stack(&x[i]))
+		while (i < x->n && !is_of_stack(x, &x->list[i]))
 			i++;
-		while (k < n_y && !is_of_stack(&y[k]))
+		while (k < y->n && !is_of_stack(y, &y->list[k]))
 			k++;
-		if (i == n_x || k == n_y)
-			return i != n_x || k != n_y;
-		if (memcmp(&x[i], &y[k], sizeof(x[i])) != 0)
+		if (i == x->n || k == y->n)
+			return i != x->n || k != y->n;
+		if (memcmp(&x->list[i], &y->list[k], sizeof(x->list[i])) != 0)
 			return true;
 	}
 }
@@ -54,11 +55,9 @@ int links_read(struct links *ls, struct rtnl *r)
 		return rc;
 	if (ls->n_next)
 		qsort(ls->next, ls->n_next, sizeof(*ls->next), links_order);
-	bool differ = stacks_differ(ls->list, ls->n, ls->next, ls->n_next);
+	struct links now = {.n = ls->n_next, .list = ls->next};
+	bool differ = stacks_differ(ls, &now);
 	free(ls->list);
-	ls->list = ls->next;
-	ls->n = ls->n_next;
-	ls->next = NULL;
-	ls->cap = 0;
+	*ls = now;
 	return differ;
 }
