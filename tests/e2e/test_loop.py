@@ -57,6 +57,12 @@ def traffic(lab):
             for i in api.get("/v1/counters")["interfaces"]]
 
 
+def is_quiet(lab):
+    before = traffic(lab)
+    time.sleep(0.5)
+    return traffic(lab) == before
+
+
 def syn(lab, to, port, v6=False, sport=None):
     src, dst = (CLIENT6, VIP6) if v6 else (CLIENT4, VIP4)
     packet = (f.ipv6 if v6 else f.ipv4)(src, dst, f.tcp(src, dst, sport or lab.fresh_port(), port))
@@ -148,6 +154,7 @@ def test_its_mac_address_changes(lab):
         assert lab.resets_sent() == 0
         assert lab.get(sport=lab.fresh_port()).status == 200
     talk.end()
+    lib.wait_until("quiet", lambda: is_quiet(lab), 10)  # what was open says its last
     before = traffic(lab)
     lab.wire.send(syn(lab, "02:00:00:09:02:02", 80))
     time.sleep(0.3)

@@ -60,7 +60,13 @@ const VIEWS = {
 	},
 };
 
+/** Colours of a moment between two themes are nobody's. */
+async function isStill(page) {
+	await page.evaluate(() => Promise.allSettled(document.getAnimations().map((a) => a.finished)));
+}
+
 async function faultsOf(page, where) {
+	await isStill(page);
 	const results = await page.evaluate(() => window.axe.run(document, {resultTypes: ["violations"]}));
 	return results.violations.filter((v) => ["serious", "critical"].includes(v.impact))
 		.map((v) => `${where}: ${v.id}: ${v.nodes.slice(0, 3).map((n) => `${n.target} ${n.failureSummary}`).join("; ")}`);
